@@ -1,0 +1,565 @@
+"""The command line: list, show, use, compare, verify, report, doctor.
+
+Only what ``list`` and ``show`` need is imported at the top; numpy and its friends come in with the
+commands that compute.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import typer
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+from typer.core import TyperGroup
+
+from practicum import __version__, catalog
+from practicum.data import kinds
+from practicum.errors import InputError, PracticumError
+
+if TYPE_CHECKING:
+    from practicum.study.report import Section
+    from practicum.study.runner import Run
+    from practicum.study.store import Store
+
+out = Console(highlight=False, soft_wrap=not sys.stdout.isatty())
+err = Console(stderr=True, highlight=False, soft_wrap=True)
+
+VERDICT_STYLE = {
+    "reproduced": "green",
+    "partly": "yellow",
+    "not reproduced": "red",
+    "inconclusive": "yellow",
+    "needs more": "dim",
+}
+
+
+class UseGroup(TyperGroup):
+    """``practicum use SLUG``: each method's own Typer app, loaded when it is asked for."""
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        return list(catalog.methods())
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        method = catalog.get(cmd_name)
+        command = typer.main.get_command(method.load_command())
+        command.name = cmd_name
+        command.help = command.help or method.card.summary
+        return command
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        """The list of methods, from the cards alone."""
+        with formatter.section("Methods"):
+            formatter.write_dl([(m.slug, m.card.title) for m in catalog.methods().values()])
+
+
+app = typer.Typer(
+    name="practicum",
+    help="Machine-learning papers as software: use, compare, verify.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+)
+app.add_typer(
+    typer.Typer(
+        cls=UseGroup,
+        no_args_is_help=True,
+        rich_markup_mode=None,
+        help="Use a method on your own files: practicum use SLUG COMMAND ...",
+    ),
+    name="use",
+)
+
+StoreOption = Annotated[
+    str | None,
+    typer.Option(
+        "--store",
+        envvar="PRACTICUM_STORE",
+        help="Where results live: a file name, sqlite:///FILE or postgresql://USER@HOST/DATABASE.",
+        show_default="a file in your data folder",
+    ),
+]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON for machines.")]
+QuietOption = Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")]
+ScaleName = Literal["smoke", "cpu", "paper"]
+ScaleOption = Annotated[
+    ScaleName, typer.Option(help="smoke: seconds; cpu: minutes; paper: the paper's own, a GPU.")
+]
+SeedsOption = Annotated[
+    int | None, typer.Option(min=1, help="Seeds per cell.", show_default="the study's own")
+]
+EngineOption = Annotated[Literal["local", "ray", "dask"], typer.Option(help="Where trials run.")]
+AddressOption = Annotated[
+    str | None,
+    typer.Option(help="Address of a Ray or Dask cluster.", show_default="start one here"),
+]
+JobsOption = Annotated[
+    int | None,
+    typer.Option("--jobs", "-j", min=1, help="Worker processes.", show_default="one per core"),
+]
+FreshOption = Annotated[bool, typer.Option("--fresh", help="Run again what is stored.")]
+
+
+@app.callback()
+def _root(
+    debug: Annotated[bool, typer.Option("--debug", help="Show tracebacks.")] = False,
+    version: Annotated[bool, typer.Option("--version", help="Print the version.")] = False,
+) -> None:
+    if version:
+        out.print(f"practicum {__version__}")
+        raise typer.Exit
+
+
+# --- the catalogue -------------------------------------------------------------------------------
+
+
+@app.command("list")
+def list_methods(
+    field: Annotated[str | None, typer.Option(help="Only this field, e.g. stats.")] = None,
+    for_file: Annotated[
+        Path | None, typer.Option("--for", help="Only methods that can read this file or folder.")
+    ] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """List the methods; with --for, those that could help on a file of yours.
+
+    Example: practicum list --for measurements.csv
+    """
+    found = list(catalog.methods().values())
+    if field is not None:
+        if field not in catalog.FIELDS:
+            known = ", ".join(f for f in catalog.FIELDS)
+            raise InputError(f"there is no field {field!r}", f"fields: {known}")
+        found = [m for m in found if m.card.field == field]
+    about = ""
+    if for_file is not None:
+        sniffed = kinds.sniff(for_file)
+        found = [m for m in found if set(m.card.accepts) & set(sniffed.kinds)]
+        about = f"{for_file} looks like {sniffed.about}."
+    if as_json:
+        _print_json(
+            [
+                m.card.model_dump(include={"slug", "title", "field", "summary", "accepts"})
+                for m in found
+            ]
+        )
+        return
+    if about:
+        out.print(about)
+    if not found:
+        out.print("No method here reads it yet." if for_file else "No method yet.")
+        return
+    table = Table(box=None, pad_edge=False)
+    for column in ("method", "field", "reads", "what it does"):
+        table.add_column(column, no_wrap=column == "method")
+    for m in found:
+        card = m.card
+        table.add_row(card.slug, card.field, ", ".join(card.accepts), Text(card.summary))
+    out.print(table)
+    if for_file is not None:
+        out.print(f"\nNext: practicum show {found[0].slug}", style="dim")
+
+
+@app.command()
+def show(slug: str, as_json: JsonOption = False) -> None:
+    """Show what a method is for, what it reads and what its paper claims.
+
+    Example: practicum show model-collapse
+    """
+    card = catalog.get(slug).card
+    if as_json:
+        _print_json(card.model_dump())
+        return
+    out.print(Text(card.title, style="bold"))
+    out.print(Text(card.summary))
+    out.print(Text(f"\n{card.paper.title}. {', '.join(card.paper.authors)}. {card.paper.venue}."))
+    for title, lines in (("Use it when", card.use_when), ("Not when", card.not_when)):
+        if lines:
+            out.print(f"\n[bold]{title}[/]")
+            for line in lines:
+                out.print(Text(f"  · {line}"))
+    out.print(f"\n[bold]Reads[/] {', '.join(card.accepts)}")
+    if card.extras:
+        out.print(Text(f"Install: pip install 'practicum[{','.join(card.extras)}]'"))
+    table = Table(box=None, pad_edge=False, title="Claims", title_justify="left")
+    for column in ("id", "the paper claims", "reported"):
+        table.add_column(column)
+    for claim in card.claims:
+        table.add_row(claim.id, Text(claim.statement), Text(claim.reported))
+    out.print()
+    out.print(table)
+    out.print(
+        f"\nNext: practicum use {slug} --help · practicum compare {slug} --data FILE · "
+        f"practicum verify {slug}",
+        style="dim",
+    )
+
+
+# --- verify and compare --------------------------------------------------------------------------
+
+
+@app.command()
+def verify(
+    slugs: Annotated[list[str] | None, typer.Argument(help="Methods, e.g. model-collapse.")] = None,
+    every: Annotated[bool, typer.Option("--all", help="Every method.")] = False,
+    scale: ScaleOption = "cpu",
+    seeds: SeedsOption = None,
+    jobs: JobsOption = None,
+    engine: EngineOption = "local",
+    address: AddressOption = None,
+    fresh: FreshOption = False,
+    store: StoreOption = None,
+    as_json: JsonOption = False,
+    quiet: QuietOption = False,
+) -> None:
+    """Run a paper's claims and print reported, measured, verdict.
+
+    What is stored already is not run again; Ctrl-C keeps what has finished. Exit status 1 when a
+    trial failed. Example: practicum verify model-collapse --scale smoke
+    """
+    from practicum.study.runner import run_study
+    from practicum.study.spec import Scale
+    from practicum.study.store import Store
+
+    chosen = list(catalog.methods().values()) if every else [catalog.get(s) for s in slugs or []]
+    if not chosen:
+        raise InputError("no method named", "practicum verify SLUG..., or --all")
+    failed, printed = False, []
+    with Store(store) as db:
+        for method in chosen:
+            study = method.load_study()()
+            with _progress(method.slug, quiet or as_json) as progress:
+                run = run_study(
+                    study,
+                    Scale(scale, seeds),
+                    db,
+                    engine=engine,
+                    address=address,
+                    jobs=jobs or os.cpu_count() or 1,
+                    fresh=fresh,
+                    progress=progress,
+                )
+            failed |= bool(run.failures)
+            printed.append(_run_json(method, run))
+            if not as_json:
+                _print_verdicts(method, run)
+            _print_failures(run)
+    if as_json:
+        _print_json(printed)
+    raise typer.Exit(1 if failed else 0)
+
+
+@app.command()
+def compare(
+    slug: str,
+    data: Annotated[list[Path], typer.Option("--data", help="Your file or folder (repeatable).")],
+    option: Annotated[
+        list[str] | None,
+        typer.Option("--option", "-o", metavar="NAME=VALUE", help="An option of the method."),
+    ] = None,
+    html: Annotated[Path, typer.Option("--out", help="The report.")] = Path("comparison.html"),
+    scale: ScaleOption = "cpu",
+    seeds: SeedsOption = None,
+    jobs: JobsOption = None,
+    engine: EngineOption = "local",
+    address: AddressOption = None,
+    fresh: FreshOption = False,
+    store: StoreOption = None,
+    as_json: JsonOption = False,
+    quiet: QuietOption = False,
+) -> None:
+    """Compare a method with what people use today, on your own data.
+
+    Example: practicum compare model-collapse --data measurements.csv -o model=kde
+    """
+    from practicum.study.compare import comparison, options_of, sentence, study_on
+    from practicum.study.report import Section, write_comparison
+    from practicum.study.runner import run_study
+    from practicum.study.spec import Scale
+    from practicum.study.store import Store, now
+
+    method = catalog.get(slug)
+    cls = method.load_study()
+    options = {}
+    for text in option or []:
+        name, equals, value = text.partition("=")
+        if not equals:
+            known = "; ".join(f"{o.name} ({o.about})" for o in options_of(cls).values())
+            raise InputError(f"--option takes NAME=VALUE, not {text!r}", f"options: {known}")
+        options[name] = value
+    study = study_on(cls, kinds.UserData.of(data), options)
+    with Store(store) as db:
+        with _progress(slug, quiet or as_json) as progress:
+            run = run_study(
+                study,
+                Scale(scale, seeds),
+                db,
+                engine=engine,
+                address=address,
+                jobs=jobs or os.cpu_count() or 1,
+                fresh=fresh,
+                kind="compare",
+                options={"data": [str(p.absolute()) for p in data], **options},
+                progress=progress,
+            )
+        row = db.run(run.id)
+        section = Section(
+            method.card, study, run.results, {}, json.loads(row.environment), now(), run.failures
+        )
+    rows = comparison(study, run.results)
+    written = write_comparison(section, html)
+    if as_json:
+        _print_json(
+            {
+                "slug": slug,
+                "sentence": sentence(study, rows),
+                "report": str(written),
+                "rows": [_row_json(r) for r in rows],
+                "failures": _failures_json(run),
+            }
+        )
+    else:
+        _print_comparison(study, rows)
+        out.print(Text(sentence(study, rows), style="bold"))
+        out.print(Text(f"Report: {written}"))
+    _print_failures(run)
+    raise typer.Exit(1 if run.failures else 0)
+
+
+@app.command()
+def report(
+    slugs: Annotated[list[str] | None, typer.Argument(help="Methods; all without.")] = None,
+    html: Annotated[Path, typer.Option("--out", help="The HTML report.")] = Path("report.html"),
+    markdown: Annotated[Path | None, typer.Option(help="Also write RESULTS.md here.")] = None,
+    csv: Annotated[Path | None, typer.Option(help="Also export every trial as CSV.")] = None,
+    parquet: Annotated[
+        Path | None, typer.Option(help="Also export every trial as Parquet.")
+    ] = None,
+    scale: Annotated[
+        ScaleName | None, typer.Option(help="Runs of this scale.", show_default="the newest")
+    ] = None,
+    store: StoreOption = None,
+) -> None:
+    """Write one self-contained HTML report of what has been verified.
+
+    Example: practicum report --out report.html --markdown RESULTS.md
+    """
+    from practicum.study.report import export_tidy, write_html, write_markdown
+    from practicum.study.store import Store
+
+    chosen = [catalog.get(s) for s in slugs] if slugs else list(catalog.methods().values())
+    with Store(store) as db:
+        sections = _sections(chosen, db, scale)
+    if not sections:
+        raise InputError(
+            "nothing to report: no verification has finished in this store",
+            "run one first: practicum verify SLUG, or practicum verify --all",
+        )
+    if markdown:
+        out.print(Text(str(write_markdown(sections, markdown))))
+    for path in (csv, parquet):
+        if path:
+            suffix = ".csv" if path is csv else ".parquet"
+            out.print(Text(str(export_tidy(sections, path.with_suffix(suffix)))))
+    out.print(Text(str(write_html(sections, html))))
+
+
+def _sections(chosen: list[catalog.Method], db: Store, scale: str | None) -> list[Section]:
+    from practicum.study.report import stored_section
+
+    found = []
+    for method in chosen:
+        study = method.load_study()()
+        section = stored_section(method.card, study, db, scale)
+        if section:
+            found.append(section)
+    return found
+
+
+@app.command()
+def doctor(store: StoreOption = None, as_json: JsonOption = False) -> None:
+    """Say what is installed, what is missing and how to get it; cores, GPU, store.
+
+    Example: practicum doctor
+    """
+    from practicum.doctor import examine
+
+    facts = examine(store)
+    if as_json:
+        _print_json(facts)
+        return
+    for title, rows in facts.items():
+        out.print(Text(title, style="bold"))
+        for name, value in rows.items():
+            missing = value.startswith("missing")
+            out.print(Text(f"  {name:<16} {value}", style="yellow" if missing else ""))
+
+
+# --- printing ------------------------------------------------------------------------------------
+
+
+def _print_json(value: Any) -> None:
+    sys.stdout.write(json.dumps(value, indent=2, ensure_ascii=False) + "\n")
+
+
+def _run_json(method: catalog.Method, run: Run) -> dict[str, Any]:
+    claims = {c.id: c for c in method.card.claims}
+    return {
+        "slug": method.slug,
+        "scale": run.results.scale.name,
+        "trials": len(run.results),
+        "executed": run.executed,
+        "seconds": round(run.seconds, 2),
+        "failures": _failures_json(run),
+        "claims": [
+            {
+                "id": name,
+                "statement": claims[name].statement,
+                "reported": claims[name].reported,
+                "verdict": v.status,
+                "estimate": v.estimate,
+                "interval": [v.interval.low, v.interval.high] if v.interval else None,
+                "threshold": v.threshold,
+                "n": v.n,
+                "p": v.p,
+                "seeds_needed": v.seeds_needed,
+                "sentence": v.sentence,
+            }
+            for name, v in run.verdicts.items()
+        ],
+    }
+
+
+def _failures_json(run: Run) -> list[dict[str, str]]:
+    return [{"key": f.key, "trial": f.label, "reason": f.reason} for f in run.failures]
+
+
+def _row_json(row: Any) -> dict[str, Any]:
+    fields = dict(vars(row))
+    for name in ("interval", "difference_interval"):
+        fields[name] = [fields[name].low, fields[name].high] if fields[name] else None
+    return fields
+
+
+def _print_verdicts(method: catalog.Method, run: Run) -> None:
+    table = Table(box=None, pad_edge=False, title_justify="left", title=f"{method.card.title}")
+    for column in ("claim", "reported", "measured", "verdict"):
+        table.add_column(column)
+    for claim in method.card.claims:
+        v = run.verdicts[claim.id]
+        table.add_row(
+            f"{claim.id} {claim.statement}",
+            Text(claim.reported),
+            Text(v.measured),
+            Text(v.status, style=VERDICT_STYLE[v.status]),
+        )
+    out.print(table)
+    for name, v in run.verdicts.items():
+        out.print(Text(f"{name}: {v.sentence}", style="dim"))
+    stored = len(run.results) - (run.executed - len(run.failures))
+    out.print(
+        f"{run.executed} trials run, {stored} taken from the store, {run.seconds:.1f} s, "
+        f"scale {run.results.scale.name}\n",
+        style="dim",
+    )
+
+
+def _print_comparison(study: Any, rows: list[Any]) -> None:
+    from practicum.study.evidence import number
+
+    table = Table(box=None, pad_edge=False)
+    for column in ("data", "measure", "arm", "mean [95 %]", "minus method", "the method is"):
+        table.add_column(column)
+    for r in rows:
+        minus = f"{number(r.difference)} {r.difference_interval}" if r.difference_interval else ""
+        where = f"{r.dataset} ({r.setting})" if r.setting else r.dataset
+        cells = (
+            where,
+            study.measures[r.measure].label,
+            r.arm,
+            f"{number(r.mean)} {r.interval}",
+            minus,
+            r.standing,
+        )
+        table.add_row(*map(Text, cells))
+    out.print(table)
+
+
+def _print_failures(run: Run) -> None:
+    for failure in run.failures[:10]:
+        err.print(Text(f"failed: {failure.label} [{failure.key[:12]}]: {failure.reason}", "red"))
+    if len(run.failures) > 10:
+        err.print(Text(f"... and {len(run.failures) - 10} more", "red"))
+
+
+class _progress:
+    """A bar with the time left on a terminal, a plain line now and then elsewhere."""
+
+    def __init__(self, name: str, quiet: bool) -> None:
+        self.name, self.quiet, self.bar, self.last = name, quiet, None, 0.0
+
+    def __enter__(self) -> Any:
+        if self.quiet:
+            return None
+        if err.is_terminal:
+            from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeRemainingColumn
+
+            self.bar = Progress(
+                "{task.description}",
+                BarColumn(),
+                MofNCompleteColumn(),
+                TimeRemainingColumn(),
+                console=err,
+                transient=True,
+            )
+            self.task = self.bar.add_task(self.name, total=None)
+            self.bar.start()
+        return self.tell
+
+    def tell(self, finished: int, total: int, failed: int) -> None:
+        if self.bar:
+            note = f" ({failed} failed)" if failed else ""
+            self.bar.update(
+                self.task, completed=finished, total=total, description=self.name + note
+            )
+            return
+        import time
+
+        due = time.monotonic() - self.last > 10
+        if total and (due or finished == total):
+            self.last = time.monotonic()
+            err.print(
+                f"{self.name}: {finished} of {total} trials" + (f", {failed} failed" * bool(failed))
+            )
+
+    def __exit__(self, *_: object) -> None:
+        if self.bar:
+            self.bar.stop()
+
+
+def main() -> None:
+    """The entry point: expected errors are one red line and a hint, exit 2; no traceback."""
+    try:
+        app()
+    except PracticumError as error:
+        if "--debug" in sys.argv:
+            raise
+        err.print(Text(f"error: {error.message}", "red"))
+        if error.hint:
+            err.print(Text(f"hint: {error.hint}"))
+        sys.exit(2)
+    except KeyboardInterrupt:
+        err.print("interrupted; what had finished is stored, run the same command to go on")
+        sys.exit(130)
+    except BrokenPipeError:  # `practicum list | head`
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(0)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,179 @@
+"""Comparisons on a person's own data: options from the study's signature, arms side by side."""
+
+from __future__ import annotations
+
+import inspect
+import typing
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from pydantic import TypeAdapter, ValidationError
+
+from practicum.data.kinds import UserData
+from practicum.errors import InputError
+from practicum.study.evidence import (
+    Interval,
+    Sample,
+    bootstrap_interval,
+    differences,
+    number,
+)
+from practicum.study.results import Results
+from practicum.study.spec import Study
+
+
+@dataclass(frozen=True)
+class Option:
+    """An option of ``Study.on``: its name, type, default and explanation."""
+
+    name: str
+    annotation: Any
+    default: Any
+    about: str
+
+
+def options_of(study: type[Study]) -> dict[str, Option]:
+    """The options of a method's comparison, read from the signature of ``on``.
+
+    An explanation is written where the option is: ``bandwidth: Annotated[float, "..."] = 0.3``.
+    """
+    hints = typing.get_type_hints(study.on, include_extras=True)
+    found = {}
+    for name, parameter in inspect.signature(study.on).parameters.items():
+        if parameter.kind is not inspect.Parameter.KEYWORD_ONLY:
+            continue
+        annotation, about = hints.get(name, str), ""
+        if typing.get_origin(annotation) is typing.Annotated:
+            annotation, *notes = typing.get_args(annotation)
+            about = next((note for note in notes if isinstance(note, str)), "")
+        found[name] = Option(name, annotation, parameter.default, about)
+    return found
+
+
+def study_on(study: type[Study], source: UserData, options: Mapping[str, Any]) -> Study:
+    """The study on a person's data, options checked and converted from text.
+
+    Raises
+    ------
+    InputError
+        An option is unknown or has the wrong type; or the data are refused.
+    """
+    known = options_of(study)
+    values = {}
+    for raw, value in options.items():
+        name = raw.replace("-", "_")
+        if name not in known:
+            there = ", ".join(known) or "none"
+            raise InputError(f"{study.slug} has no option {raw!r}", f"its options: {there}")
+        values[name] = _convert(known[name], value)
+    made = study.on(source, **values)
+    made.source = source
+    made.options = {k: v for k, v in values.items() if v != known[k].default}
+    return made
+
+
+def _convert(option: Option, value: Any) -> Any:
+    origins = {
+        typing.get_origin(a) or a for a in (option.annotation, *typing.get_args(option.annotation))
+    }
+    if isinstance(value, str) and origins & {list, tuple}:
+        value = [part.strip() for part in value.split(",") if part.strip()]
+    try:
+        return TypeAdapter(option.annotation).validate_python(value)
+    except ValidationError as error:
+        problem = error.errors()[0]["msg"]
+        raise InputError(f"option {option.name}={value}: {problem}", option.about) from error
+
+
+@dataclass(frozen=True)
+class Row:
+    """One arm on one data set and measure, beside the method."""
+
+    dataset: str
+    setting: str
+    measure: str
+    arm: str
+    role: str
+    mean: float
+    interval: Interval
+    n: int
+    difference: float | None  # this arm minus the method
+    difference_interval: Interval | None
+    standing: str  # ahead | behind | undecided | equal, of the method against this arm; "" for it
+
+
+def comparison(study: Study, results: Results) -> list[Row]:
+    """Every arm against the method: means, intervals, paired differences, who is ahead."""
+    method = next(iter(study.arms))
+    rows: list[Row] = []
+    frame = results.frame
+    if frame.empty:
+        return rows
+    for conditions in frame[["dataset", *results.params]].drop_duplicates().to_dict("records"):
+        # a parameter that a cell does not have is NaN in the frame
+        part = results.where(**{str(k): v for k, v in conditions.items() if v == v})
+        setting = ", ".join(f"{k}={v}" for k, v in conditions.items() if k != "dataset" and v == v)
+        for measure in study.measures:
+            for arm, about in study.arms.items():
+                values = part.values(measure, arm=arm)
+                if values.empty:
+                    continue
+                difference, interval, standing = _against(study, part, measure, arm, method)
+                rows.append(
+                    Row(
+                        conditions["dataset"],
+                        setting,
+                        measure,
+                        arm,
+                        about.role,
+                        float(values.mean()),
+                        bootstrap_interval(values),
+                        len(values),
+                        difference,
+                        interval,
+                        standing,
+                    )
+                )
+    return rows
+
+
+def _against(
+    study: Study, part: Results, measure: str, arm: str, method: str
+) -> tuple[float | None, Interval | None, str]:
+    if arm == method:
+        return None, None, ""
+    other, own = part.paired(measure, arm, method)
+    if other.empty:
+        return None, None, "undecided"
+    sample = Sample(differences(other, own))
+    interval = sample.interval()
+    if interval.low == interval.high == 0:
+        return sample.mean, interval, "equal"
+    if interval.low <= 0 <= interval.high:
+        return sample.mean, interval, "undecided"
+    lower_is_better = study.measures[measure].better == "lower"
+    ahead = (sample.mean > 0) == lower_is_better
+    return sample.mean, interval, "ahead" if ahead else "behind"
+
+
+def sentence(study: Study, rows: list[Row]) -> str:
+    """What the comparison says on the headline measure, in one plain sentence."""
+    headline = next(iter(study.measures))
+    method = next(iter(study.arms))
+    label = study.measures[headline].label
+    parts = []
+    for standing in ("ahead", "behind", "undecided", "equal"):
+        arms = sorted({r.arm for r in rows if r.measure == headline and r.standing == standing})
+        if arms:
+            words = {
+                "ahead": "ahead of",
+                "behind": "behind",
+                "undecided": "not told apart from",
+                "equal": "equal to",
+            }[standing]
+            parts.append(f"{words} {', '.join(arms)}")
+    own = next((r for r in rows if r.measure == headline and r.arm == method), None)
+    if own is None:
+        return f"{method} has no finished trial."
+    return f"{label}: {method} {number(own.mean)} {own.interval} is {'; '.join(parts) or 'alone'}."

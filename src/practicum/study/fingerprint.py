@@ -1,0 +1,68 @@
+"""A hash of the code a method's results depend on.
+
+It covers the modules of the method's folder and, transitively, every other module of the same
+package that they import (a reader, a shared model) - but not the engine and not ``command.py``.
+Comments, docstrings and layout do not count: editing them keeps stored results valid.
+"""
+
+from __future__ import annotations
+
+import ast
+import hashlib
+from pathlib import Path
+
+ENGINE = {"study", "web", "cli", "catalog", "errors"}  # cannot change a trial's numbers
+
+
+def code_fingerprint(folder: Path) -> str:
+    """Sixteen hex digits for the method in ``folder``."""
+    root = folder
+    while (root.parent / "__init__.py").exists():  # the top package, e.g. .../practicum
+        root = root.parent
+    own = [p for p in sorted(folder.rglob("*.py")) if p.name != "command.py"]
+    seen: dict[Path, str] = {}
+    queue = list(own)
+    while queue:
+        path = queue.pop()
+        if path in seen:
+            continue
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+        queue += [p for p in _imports(tree, path, root) if p not in seen]
+        seen[path] = ast.dump(_strip_docstrings(tree))
+    digest = hashlib.sha256()
+    for path in sorted(seen):
+        digest.update(f"{path.relative_to(root)}\n{seen[path]}\n".encode())
+    return digest.hexdigest()[:16]
+
+
+def _imports(tree: ast.AST, path: Path, root: Path) -> list[Path]:
+    """Files of the same top package that this module imports, wherever in it."""
+    names: set[str] = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            names |= {a.name for a in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            base = node.module or ""
+            if node.level:
+                folder = path.parents[node.level - 1]
+                package = ".".join((root.name, *folder.relative_to(root).parts))
+                base = f"{package}.{base}".rstrip(".")
+            names |= {base, *(f"{base}.{a.name}" for a in node.names)}
+    files = []
+    for name in names:
+        parts = name.split(".")
+        if parts[0] != root.name or (len(parts) > 1 and parts[1] in ENGINE):
+            continue
+        target = root.joinpath(*parts[1:])
+        files += [f for f in (target.with_suffix(".py"), target / "__init__.py") if f.is_file()]
+    return files
+
+
+def _strip_docstrings(tree: ast.Module) -> ast.Module:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+            body = node.body
+            first = body[0] if body else None
+            if isinstance(first, ast.Expr) and isinstance(first.value, ast.Constant):
+                node.body = body[1:] or [ast.Pass()]
+    return tree

@@ -1,0 +1,353 @@
+"""Run a study: what is stored already is not run again, what ends is stored at once."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import platform
+import signal
+import sys
+import time
+import traceback
+from collections import defaultdict
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from dataclasses import dataclass, field
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any, Literal
+
+import joblib
+from threadpoolctl import threadpool_limits
+
+from practicum.errors import InputError, MissingExtra, PracticumError
+from practicum.study.evidence import Verdict, holm, needs_more
+from practicum.study.fingerprint import code_fingerprint
+from practicum.study.results import Results
+from practicum.study.spec import Outcome, Scale, Study, Trial, split_metrics
+from practicum.study.store import Store
+
+EngineName = Literal["local", "ray", "dask"]
+
+
+@dataclass(frozen=True)
+class Failure:
+    """A trial that raised: the reason in one line, and where it happened."""
+
+    key: str
+    label: str
+    reason: str
+    traceback: str
+
+
+@dataclass
+class Run:
+    """What a run left behind."""
+
+    id: int
+    results: Results
+    verdicts: dict[str, Verdict]
+    failures: list[Failure] = field(default_factory=list)
+    executed: int = 0
+    seconds: float = 0.0
+
+
+Progress = Callable[[int, int, int], None]  # finished in this run, to do, failed
+
+
+def run_study(
+    study: Study,
+    scale: Scale,
+    store: Store,
+    *,
+    engine: EngineName = "local",
+    address: str | None = None,
+    jobs: int = 1,
+    fresh: bool = False,
+    kind: str = "verify",
+    options: dict[str, Any] | None = None,
+    progress: Progress | None = None,
+) -> Run:
+    """Run what is missing of a study, then judge its claims on all of it.
+
+    Parameters
+    ----------
+    study, scale, store
+        What to run, how large, and where finished trials are kept.
+    engine : {"local", "ray", "dask"}
+        Worker processes of this machine, or a cluster through joblib's own backends.
+    address : str, optional
+        The cluster's address; without it the engine starts a small one here.
+    jobs : int
+        Worker processes; 1 runs in this process.
+    fresh : bool
+        Run every trial again, whatever is stored.
+    kind, options
+        Recorded with the run: ``verify`` or ``compare`` and what was asked.
+    progress : callable, optional
+        Called as ``progress(finished, total, failed)``.
+
+    Raises
+    ------
+    KeyboardInterrupt
+        After Ctrl-C or SIGTERM; every trial that had finished is stored.
+    StoreError
+        The store cannot be written.
+    """
+    started = time.perf_counter()
+    keys = trial_keys(study, list(study.trials(scale)))
+    if fresh:
+        store.forget(list(keys))
+    done = store.finished(list(keys))
+    todo = {key: trial for key, trial in keys.items() if key not in done}
+    environment = {**describe_environment(engine, jobs), "code": study_code(study)}
+    run_id = store.begin(study.slug, kind, scale.name, options or {}, environment, list(keys))
+    run = Run(run_id, Results([], scale), {})
+    tell = progress or (lambda finished, total, failed: None)
+    try:
+        with _sigterm_as_interrupt():
+            tell(0, len(todo), 0)
+            for batch in _execute(study, todo, engine, address, jobs):
+                store.add((key, o) for key, o in batch if isinstance(o, Outcome))
+                for key, outcome in batch:
+                    if isinstance(outcome, Failure):
+                        run.failures.append(outcome)
+                        store.fail(run_id, key, outcome.label, outcome.reason, outcome.traceback)
+                run.executed += len(batch)
+                tell(run.executed, len(todo), len(run.failures))
+    except BaseException:
+        store.end(run_id, "interrupted")
+        raise
+    run.results = Results(store.load(list(keys)), scale)
+    if kind == "verify":
+        run.verdicts = judge(study, run.results)
+        store.judge(run_id, run.verdicts)
+    store.end(run_id, "done")
+    run.seconds = time.perf_counter() - started
+    return run
+
+
+def trial_keys(study: Study, grid: Sequence[Trial]) -> dict[str, Trial]:
+    """Key -> trial, in the order of the grid; two equal cells are a mistake of the study."""
+    code, data = study_code(study), study.data_fingerprint()
+    keys = {trial.key(code, data): trial for trial in grid}
+    if len(keys) < len(grid):
+        seen: set[Trial] = set()
+        twice = next(t for t in grid if t in seen or seen.add(t))  # type: ignore[func-returns-value]
+        raise InputError(f"{study.slug}: the trial {twice.label} occurs twice in the grid")
+    return keys
+
+
+def study_code(study: Study) -> str:
+    """The code fingerprint of the folder in which this study is written."""
+    return code_fingerprint(Path(sys.modules[type(study).__module__].__file__ or "").parent)
+
+
+def judge(study: Study, results: Results) -> dict[str, Verdict]:
+    """A verdict for every claim, with Holm's correction over the claims of the study.
+
+    A claim whose trials have failed cannot be decided: it is inconclusive, with the reason.
+    """
+    verdicts: dict[str, Verdict] = {}
+    for claim, decide in study.claims.items():
+        if len(results) == 0:
+            verdicts[claim] = needs_more("No trial has finished.")
+            continue
+        try:
+            verdicts[claim] = decide(results)
+        except Exception as error:
+            reason = f"{type(error).__name__}: {error}"
+            verdicts[claim] = Verdict("inconclusive", f"Could not be judged ({reason}).")
+    return holm(verdicts)
+
+
+# --- executing -----------------------------------------------------------------------------------
+
+
+def _execute(
+    study: Study, todo: dict[str, Trial], engine: EngineName, address: str | None, jobs: int
+) -> Iterator[list[tuple[str, Outcome | Failure]]]:
+    """Yield finished groups as they end, in whatever order."""
+    if not todo:
+        return
+    groups: dict[Hashable, list[tuple[str, Trial]]] = defaultdict(list)
+    for key, trial in todo.items():
+        group = study.group(trial)
+        groups[key if group is None else ("group", group)].append((key, trial))
+    tasks = [part for group in groups.values() for part in _split(group, jobs, len(groups))]
+    if engine == "local" and jobs == 1:
+        with _one_thread():
+            for task in tasks:
+                yield _work(study, task)
+        return
+    with _engine_config(engine, address, jobs):
+        yield from joblib.Parallel(
+            n_jobs=jobs, return_as="generator_unordered", pre_dispatch="all"
+        )(joblib.delayed(_work)(study, task) for task in tasks)
+
+
+def _split(group: list[Any], jobs: int, n_groups: int) -> list[list[Any]]:
+    """Share one large group out when there are fewer groups than workers."""
+    parts = max(1, min(len(group), -(-jobs // n_groups)))
+    return [group[i::parts] for i in range(parts)]
+
+
+def _work(study: Study, task: list[tuple[str, Trial]]) -> list[tuple[str, Outcome | Failure]]:
+    """Run one group in a worker; what raises is a Failure, and its neighbours are run alone."""
+    _limit_this_process()
+    finished: list[tuple[str, Outcome | Failure]] = []
+    if len(task) > 1:
+        with contextlib.suppress(Exception):
+            start = time.perf_counter()
+            for (key, trial), metrics in zip(
+                task, study.run_many([t for _, t in task]), strict=True
+            ):
+                scalars, curves = split_metrics(trial, metrics)
+                seconds, start = time.perf_counter() - start, time.perf_counter()
+                finished.append((key, Outcome(trial, scalars, curves, seconds)))
+    for key, trial in task[len(finished) :]:
+        start = time.perf_counter()
+        try:
+            scalars, curves = split_metrics(trial, study.run(trial))
+            outcome: Outcome | Failure = Outcome(
+                trial, scalars, curves, time.perf_counter() - start
+            )
+        except Exception as error:
+            reason = error.message if isinstance(error, PracticumError) else str(error)
+            reason = f"{type(error).__name__}: {' '.join(reason.split())}"
+            outcome = Failure(key, trial.label, reason, traceback.format_exc())
+        finished.append((key, outcome))
+    return finished
+
+
+_limited = False
+
+
+def _limit_this_process() -> None:
+    """One thread for BLAS, OpenMP and torch in a worker, once; trials are what runs in parallel."""
+    global _limited
+    if not _limited and os.environ.get("PRACTICUM_MAIN") != str(os.getpid()):
+        os.environ.update(dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"), "1"))
+        threadpool_limits(1)
+        _limited = True
+    if "torch" in sys.modules:
+        sys.modules["torch"].set_num_threads(1)
+
+
+@contextlib.contextmanager
+def _one_thread() -> Iterator[None]:
+    """The same limit in this process, lifted again afterwards."""
+    os.environ["PRACTICUM_MAIN"] = str(os.getpid())
+    try:
+        with threadpool_limits(1):
+            yield
+    finally:
+        del os.environ["PRACTICUM_MAIN"]
+
+
+@contextlib.contextmanager
+def _engine_config(engine: EngineName, address: str | None, jobs: int) -> Iterator[None]:
+    """joblib's backend for this engine; a cluster started here is stopped here."""
+    if engine == "local":
+        with joblib.parallel_config("loky", n_jobs=jobs, inner_max_num_threads=1):
+            yield
+    elif engine == "ray":
+        with _ray(address, jobs), joblib.parallel_config("practicum-ray", n_jobs=jobs):
+            yield
+    else:
+        with _dask(address, jobs) as client, joblib.parallel_config("dask", client=client):
+            yield
+
+
+@contextlib.contextmanager
+def _ray(address: str | None, jobs: int) -> Iterator[None]:
+    os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
+    try:
+        import ray
+        from ray.util.joblib.ray_backend import RayBackend
+    except ImportError as error:
+        raise MissingExtra(
+            "--engine ray needs Ray", "install it with: pip install 'practicum[ray]'"
+        ) from error
+    start: dict[str, Any] = {} if address else {"num_cpus": jobs, "include_dashboard": False}
+    try:
+        ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR, **start)
+    except Exception as error:
+        raise InputError(
+            f"cannot reach Ray at {address or 'this machine'}: {error}",
+            "--address takes HOST:PORT, or ray://HOST:10001",
+        ) from error
+
+    class Unordered(RayBackend):  # its pool has callbacks; joblib's flag is for multiprocessing's
+        supports_return_generator = True
+
+    joblib.register_parallel_backend("practicum-ray", Unordered)
+    try:
+        yield
+    finally:
+        ray.shutdown()
+
+
+@contextlib.contextmanager
+def _dask(address: str | None, jobs: int) -> Iterator[Any]:
+    try:
+        from distributed import Client, LocalCluster
+    except ImportError as error:
+        raise MissingExtra(
+            "--engine dask needs Dask", "install it with: pip install 'practicum[dask]'"
+        ) from error
+    with contextlib.ExitStack() as stack:
+        if address is None:
+            cluster = LocalCluster(
+                n_workers=jobs,
+                threads_per_worker=1,
+                processes=True,
+                dashboard_address=None,
+                silence_logs=50,
+            )
+            address = stack.enter_context(cluster).scheduler_address
+        try:
+            client = stack.enter_context(Client(address, timeout="20s"))
+        except (OSError, ValueError) as error:
+            raise InputError(
+                f"cannot reach the Dask scheduler at {address}: {error}",
+                "--address takes tcp://HOST:8786",
+            ) from error
+        yield client
+
+
+@contextlib.contextmanager
+def _sigterm_as_interrupt() -> Iterator[None]:
+    """`kill PID` ends a run as Ctrl-C does: cleanly, with what is finished stored."""
+
+    def interrupt(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    try:
+        before = signal.signal(signal.SIGTERM, interrupt)
+    except ValueError:  # not in the main thread: whoever runs us there handles signals
+        yield
+        return
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+PACKAGES = ("numpy", "scipy", "scikit-learn", "pandas", "pot", "torch", "joblib")
+
+
+def describe_environment(engine: str = "local", jobs: int = 1) -> dict[str, Any]:
+    """Machine and versions, recorded with every run. No host name, no user name."""
+    packages = {}
+    for name in ("practicum", *PACKAGES):
+        with contextlib.suppress(PackageNotFoundError):
+            packages[name] = version(name)
+    return {
+        "system": f"{platform.system()} {platform.machine()}",
+        "python": platform.python_version(),
+        "cores": os.cpu_count(),
+        "engine": engine,
+        "jobs": jobs,
+        "packages": packages,
+    }
