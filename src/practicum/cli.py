@@ -27,7 +27,8 @@ if TYPE_CHECKING:
     from practicum.study.runner import Run
     from practicum.study.store import Store
 
-out = Console(highlight=False, soft_wrap=not sys.stdout.isatty())
+# piped output is not wrapped at 80 columns
+out = Console(highlight=False, width=None if sys.stdout.isatty() else 160)
 err = Console(stderr=True, highlight=False, soft_wrap=True)
 
 VERDICT_STYLE = {
@@ -68,6 +69,7 @@ app = typer.Typer(
 app.add_typer(
     typer.Typer(
         cls=UseGroup,
+        add_completion=False,
         no_args_is_help=True,
         rich_markup_mode=None,
         help="Use a method on your own files: practicum use SLUG COMMAND ...",

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import inspect
+import sys
 import typing
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pydantic import TypeAdapter, ValidationError
 
-from practicum.data.kinds import UserData
 from practicum.errors import InputError
 from practicum.study.evidence import (
     Interval,
@@ -21,6 +21,9 @@ from practicum.study.evidence import (
 )
 from practicum.study.results import Results
 from practicum.study.spec import Study
+
+if TYPE_CHECKING:
+    from practicum.data.kinds import UserData
 
 
 @dataclass(frozen=True)
@@ -38,12 +41,13 @@ def options_of(study: type[Study]) -> dict[str, Option]:
 
     An explanation is written where the option is: ``bandwidth: Annotated[float, "..."] = 0.3``.
     """
-    hints = typing.get_type_hints(study.on, include_extras=True)
     found = {}
     for name, parameter in inspect.signature(study.on).parameters.items():
         if parameter.kind is not inspect.Parameter.KEYWORD_ONLY:
             continue
-        annotation, about = hints.get(name, str), ""
+        annotation, about = parameter.annotation, ""
+        if isinstance(annotation, str):  # from __future__ import annotations
+            annotation = eval(annotation, vars(sys.modules[study.__module__]))
         if typing.get_origin(annotation) is typing.Annotated:
             annotation, *notes = typing.get_args(annotation)
             about = next((note for note in notes if isinstance(note, str)), "")

@@ -10,11 +10,10 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
-from practicum.catalog import Card
 from practicum.errors import InputError
 from practicum.study.compare import Row, comparison, sentence
 from practicum.study.evidence import Verdict, number
@@ -22,6 +21,9 @@ from practicum.study.results import Results
 from practicum.study.runner import judge, study_code
 from practicum.study.spec import Scale, Study
 from practicum.study.store import Store
+
+if TYPE_CHECKING:
+    from practicum.catalog import Card
 
 
 @dataclass

@@ -95,12 +95,13 @@ def run_study(
         The store cannot be written.
     """
     started = time.perf_counter()
-    keys = trial_keys(study, list(study.trials(scale)))
+    code = study_code(study)
+    keys = trial_keys(study, list(study.trials(scale)), code)
     if fresh:
         store.forget(list(keys))
     done = store.finished(list(keys))
     todo = {key: trial for key, trial in keys.items() if key not in done}
-    environment = {**describe_environment(engine, jobs), "code": study_code(study)}
+    environment = {**describe_environment(engine, jobs), "code": code}
     run_id = store.begin(study.slug, kind, scale.name, options or {}, environment, list(keys))
     run = Run(run_id, Results([], scale), {})
     tell = progress or (lambda finished, total, failed: None)
@@ -127,9 +128,9 @@ def run_study(
     return run
 
 
-def trial_keys(study: Study, grid: Sequence[Trial]) -> dict[str, Trial]:
+def trial_keys(study: Study, grid: Sequence[Trial], code: str) -> dict[str, Trial]:
     """Key -> trial, in the order of the grid; two equal cells are a mistake of the study."""
-    code, data = study_code(study), study.data_fingerprint()
+    data = study.data_fingerprint()
     keys = {trial.key(code, data): trial for trial in grid}
     if len(keys) < len(grid):
         seen: set[Trial] = set()

@@ -12,6 +12,7 @@ import json
 import os
 import time
 from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -119,6 +120,8 @@ class Store:
         self.url = _normalise(str(url or default_url()))
         self.engine = _engine(self.url)
         self._insert = sqlite.insert if self.engine.dialect.name == "sqlite" else postgresql.insert
+        # compiled once: it runs for every trial
+        self._insert_trial = self._compile(self._insert(trials).on_conflict_do_nothing())
         try:
             self._create()
             self._write = self.engine.connect()  # one connection for the many small writes
@@ -127,6 +130,9 @@ class Store:
                 f"cannot open the store {self}: {_reason(error)}",
                 "--store takes a file name, sqlite:///FILE or postgresql://USER@HOST/DATABASE",
             ) from error
+
+    def _compile(self, statement: Any) -> str:
+        return str(statement.compile(dialect=self.engine.dialect))
 
     def __str__(self) -> str:
         return sa.engine.make_url(self.url).render_as_string(hide_password=True)
@@ -174,6 +180,7 @@ class Store:
 
     def add(self, finished: Iterable[tuple[str, Outcome]]) -> None:
         """Store finished trials, in one transaction; one already there is left as it is."""
+        finished_at = now()
         rows = [
             {
                 "key": key,
@@ -185,12 +192,12 @@ class Store:
                 "metrics": json.dumps(o.metrics),
                 "curves": _pack(o.curves),
                 "seconds": o.seconds,
-                "finished": now(),
+                "finished": finished_at,
             }
             for key, o in finished
         ]
         if rows:
-            self._do(self._insert(trials).on_conflict_do_nothing(), rows)
+            self._do(self._insert_trial, rows)
 
     def load(self, keys: Sequence[str]) -> list[Outcome]:
         """The stored outcomes, in the order of ``keys``; those not stored are left out."""
@@ -235,7 +242,7 @@ class Store:
             run_id = int(made[0]) if made else 0
             cells = [{"run_id": run_id, "position": i, "key": k} for i, k in enumerate(keys)]
             if cells:
-                self._write.execute(sa.insert(run_trials), cells)
+                self._write.exec_driver_sql(self._compile(sa.insert(run_trials)), cells)
         return run_id
 
     def end(self, run_id: int, status: str) -> None:
@@ -301,9 +308,10 @@ class Store:
         return {row.claim: _verdict(row.detail) for row in rows}
 
     def _do(self, statement: Any, rows: list[dict[str, Any]] | None = None) -> None:
+        run = self._write.exec_driver_sql if isinstance(statement, str) else self._write.execute
         try:
             with self._write.begin():
-                self._write.execute(statement, rows) if rows else self._write.execute(statement)
+                run(statement, rows)
         except SQLAlchemyError as error:
             raise StoreError(
                 f"cannot write to the store {self}: {_reason(error)}",
@@ -341,7 +349,7 @@ def _engine(url: str) -> sa.Engine:
             Path(parsed.database).parent.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise StoreError(f"cannot create the folder of {parsed.database}: {error}") from error
-    engine = sa.create_engine(parsed, connect_args={"timeout": 60})
+    engine = sa.create_engine(parsed, connect_args={"timeout": 60}, paramstyle="named")
     sa.event.listen(engine, "connect", _sqlite_pragmas)
     return engine
 
@@ -370,12 +378,17 @@ def _pack(curves: Mapping[str, np.ndarray]) -> bytes | None:
     return buffer.getvalue()
 
 
+@lru_cache(maxsize=4096)  # a grid repeats few settings over many seeds
+def _params(text: str) -> tuple[tuple[str, Any], ...]:
+    return tuple(json.loads(text).items())
+
+
 def _outcome(row: Any) -> Outcome:
     curves = {}
     if row.curves:
         with np.load(io.BytesIO(row.curves), allow_pickle=False) as packed:
             curves = {name: packed[name] for name in packed.files}
-    trial = Trial(row.slug, row.dataset, row.arm, row.seed, tuple(json.loads(row.params).items()))
+    trial = Trial(row.slug, row.dataset, row.arm, row.seed, _params(row.params))
     return Outcome(trial, json.loads(row.metrics), curves, row.seconds)
 
 

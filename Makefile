@@ -1,0 +1,42 @@
+# Two commands on a new machine: `make demo` and `make test`. Both make the environment themselves.
+PYTHON ?= python3
+VENV   ?= .venv
+BIN    := $(VENV)/bin
+STAMP  := $(VENV)/.practicum-installed
+# Data sets and models that ship inside packages whose other dependencies are not needed
+DATA   := geomstats==2.8.0 pyvista==0.49.1
+
+.PHONY: setup demo test slow lint bench docs clean
+
+setup: $(STAMP)  ## Virtual environment with everything the tests need
+
+$(STAMP): pyproject.toml constraints.txt
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --upgrade pip
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[dev]'
+	$(BIN)/python -m pip install --quiet --no-deps $(DATA)
+	touch $@
+
+demo: setup  ## Verify every method at cpu scale and write report.html
+	$(BIN)/practicum verify --all --scale cpu --store out/demo.sqlite
+	$(BIN)/practicum report --store out/demo.sqlite --scale cpu --out report.html
+
+test: setup  ## All tests but the slow ones
+	$(BIN)/python -m pytest -m 'not slow' --durations=10
+
+slow: setup  ## The tests that take longer
+	$(BIN)/python -m pytest -m slow
+
+lint: setup
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+bench: setup  ## Ours against the strongest peer, each pair in one run
+	for file in benchmarks/bench_*.py; do echo "== $$file"; $(BIN)/python $$file || exit 1; done
+
+docs: setup  ## RESULTS.md from the demo's store
+	$(BIN)/practicum report --store out/demo.sqlite --scale cpu --markdown RESULTS.md
+
+clean:
+	rm -rf $(VENV) out report.html

@@ -1,0 +1,48 @@
+"""Fixtures shared by all tests: a store of one's own, the command line, the toy method."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+TOY = Path(__file__).parent / "toy"
+sys.path.insert(0, str(TOY))  # a third-party method, found through its entry point
+
+
+@pytest.fixture(autouse=True)
+def _own_store(tmp_path, monkeypatch):
+    """No test touches the user's results."""
+    monkeypatch.setenv("PRACTICUM_STORE", str(tmp_path / "store.sqlite"))
+
+
+@pytest.fixture
+def environment(tmp_path):
+    """Environment of a subprocess that sees the toy method and this test's store."""
+    return {
+        **os.environ,
+        "PYTHONPATH": str(TOY),
+        "PRACTICUM_STORE": str(tmp_path / "store.sqlite"),
+        "COLUMNS": "200",
+    }
+
+
+@pytest.fixture
+def practicum(environment, tmp_path):
+    """Run the command line as a user does: ``practicum("list", "--json")``."""
+
+    def run(*args, code=0, env=None, cwd=tmp_path, timeout=300):
+        done = subprocess.run(
+            [sys.executable, "-m", "practicum", *map(str, args)],
+            capture_output=True,
+            text=True,
+            env={**environment, **(env or {})},
+            cwd=cwd,
+            timeout=timeout,
+        )
+        assert done.returncode == code, f"exit {done.returncode}\n{done.stdout}\n{done.stderr}"
+        assert "Traceback" not in done.stderr, done.stderr
+        return done
+
+    return run
