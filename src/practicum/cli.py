@@ -64,7 +64,6 @@ app = typer.Typer(
     help="Machine-learning papers as software: use, compare, verify.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
-    rich_markup_mode=None,
 )
 app.add_typer(
     typer.Typer(
