@@ -6,6 +6,12 @@ import sys
 from pathlib import Path
 
 import pytest
+from jaxtyping import install_import_hook
+
+from practicum.catalog import FIELDS
+
+# array shapes in signatures are checked at every call
+install_import_hook([f"practicum.{field}" for field in FIELDS], "beartype.beartype")
 
 TOY = Path(__file__).parent / "toy"
 sys.path.insert(0, str(TOY))  # a third-party method, found through its entry point
