@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -543,8 +544,15 @@ class _progress:
             self.bar.stop()
 
 
+def _show_warning(message: Any, category: type[Warning], *_: Any) -> None:
+    """Warnings about a person's data are plain lines; Python's own are for developers."""
+    if issubclass(category, UserWarning) or "--debug" in sys.argv:
+        err.print(Text(f"note: {message}", "yellow"))
+
+
 def main() -> None:
     """The entry point: expected errors are one red line and a hint, exit 2; no traceback."""
+    warnings.showwarning = _show_warning
     try:
         app()
     except PracticumError as error:

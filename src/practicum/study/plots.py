@@ -104,6 +104,7 @@ def add_ribbon(
             go.Scatter(
                 x=np.concatenate([x, x[::-1]]),
                 y=np.concatenate([high, low[::-1]]),
+                mode="lines",
                 fill="toself",
                 fillcolor=translucent(colour),
                 line={"width": 0},
