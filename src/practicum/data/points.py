@@ -10,6 +10,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -69,7 +71,7 @@ def read_points(
         (``obsm["spatial"]``).
     n_points : int, optional
         For a mesh, how many points to draw from its surface by area (500 by default); for
-        everything else, how many points to keep, drawn without replacement.
+        everything else, how many points to keep at most, drawn without replacement.
     random_state : int
         Seed of either draw.
     weight_column : str or int, optional
@@ -182,6 +184,63 @@ def read_clouds(source: str | Path | Iterable[str | Path], **options: Any) -> li
         PointCloud(c.points, c.weights, c.name, label, c.note)
         for c, label in zip(clouds, labels, strict=True)
     ]
+
+
+def write_points(
+    path: str | Path,
+    points: Float[np.ndarray, "n d"],
+    weights: Float[np.ndarray, " n"] | None = None,
+) -> None:
+    """Write a cloud in the format its name asks for; :func:`read_points` reads it back.
+
+    Parameters
+    ----------
+    path : str or Path
+        ``.csv``, ``.txt`` or ``.xyz`` (text), ``.npy``, ``.npz``, or ``.ply`` (ASCII, vertices
+        only; planar clouds get z = 0).
+    points : (n, d) array
+    weights : (n,) array, optional
+        Kept by ``.csv`` (column ``weight``) and ``.npz``; other formats hold no weights.
+
+    Raises
+    ------
+    InputError
+        If the ending names none of these formats, or a PLY file is asked for and d is not 2 or 3.
+
+    Examples
+    --------
+    >>> import tempfile, pathlib
+    >>> file = pathlib.Path(tempfile.mkdtemp()) / "corner.csv"
+    >>> write_points(file, np.array([[0.0, 1.0], [2.5, 3.0]]))
+    >>> file.read_text()
+    'x,y\\n0,1\\n2.5,3\\n'
+    """
+    path, d = Path(path), points.shape[1]
+    suffix = path.suffix.lower()
+    if suffix == ".npy":
+        np.save(path, points)
+    elif suffix == ".npz":
+        np.savez(path, points=points, **({} if weights is None else {"weights": weights}))
+    elif suffix == ".csv":
+        header = list("xyz")[:d] if d <= 3 else [f"x{i}" for i in range(d)]
+        table = points if weights is None else np.column_stack([points, weights])
+        names = ",".join(header + ([] if weights is None else ["weight"]))
+        np.savetxt(path, table, fmt="%.10g", delimiter=",", header=names, comments="")
+    elif suffix in (".txt", ".xyz"):
+        np.savetxt(path, points, fmt="%.10g")
+    elif suffix == ".ply" and d in (2, 3):
+        axes = "".join(f"property double {axis}\n" for axis in "xyz")
+        header = f"ply\nformat ascii 1.0\nelement vertex {len(points)}\n{axes}end_header"
+        np.savetxt(path, _in_space(points), fmt="%.10g", header=header, comments="")
+    else:
+        raise InputError(
+            f"{path}: clouds of {d} coordinates cannot be written as {suffix or 'no ending'}",
+            "use .csv, .txt, .xyz, .npy, .npz, or .ply for 2 or 3 coordinates",
+        )
+
+
+def _in_space(points: Float[np.ndarray, "n d"]) -> Float[np.ndarray, "n 3"]:
+    return points if points.shape[1] == 3 else np.column_stack([points, np.zeros(len(points))])
 
 
 def check_points(points: Any, what: str) -> Float[np.ndarray, "n d"]:
@@ -321,10 +380,8 @@ def _subsampled(cloud: PointCloud, n_points: int | None, seed: int) -> PointClou
     if n_points is None or n_points == n:
         return cloud
     if n_points > n:
-        raise InputError(
-            f"{cloud.name} has {n} points, {n_points} were asked for",
-            "ask for fewer; only mesh surfaces can be sampled more densely",
-        )
+        note = f"{cloud.name}: all {n} points ({n_points} were asked for)"
+        return PointCloud(cloud.points, cloud.weights, cloud.name, cloud.label, note)
     kept = np.sort(np.random.default_rng(seed).choice(n, n_points, replace=False))
     weights = None
     if cloud.weights is not None:
@@ -502,10 +559,16 @@ def _read_vtk(path: Path) -> tuple[Any, Any]:
         raise MissingExtra(
             f"{path}: reading VTK needs meshio", "pip install 'practicum[meshes]'"
         ) from error
+    said = io.StringIO()
     try:
-        mesh = meshio.read(path)
-    except (Exception, SystemExit) as error:  # meshio exits on some unreadable files
-        raise InputError(f"{path} is not a readable VTK file: {error}", "export it again") from None
+        with contextlib.redirect_stdout(said), contextlib.redirect_stderr(said):
+            mesh = meshio.read(path)
+    except (Exception, SystemExit) as error:  # meshio prints and exits on what it cannot read
+        reason = " ".join((said.getvalue() or str(error)).split())
+        raise InputError(
+            f"{path} is not a VTK file that meshio reads: {reason}",
+            "export the surface as PLY, OBJ or STL",
+        ) from None
     triangles = [block.data for block in mesh.cells if block.type == "triangle"]
     quads = [block.data for block in mesh.cells if block.type == "quad"]
     triangles += [q[:, corners] for q in quads for corners in ([0, 1, 2], [0, 2, 3])]

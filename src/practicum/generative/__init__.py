@@ -1,5 +1,16 @@
-"""Generative models: each method's public names, loaded when used."""
+"""Generative models: each method's main names, loaded when used."""
 
 import lazy_loader
 
-__getattr__, __dir__, __all__ = lazy_loader.attach(__name__, submodules=["model_collapse"])
+__getattr__, __dir__, __all__ = lazy_loader.attach(
+    __name__,
+    submodules=["model_collapse"],
+    submod_attrs={
+        "model_collapse": [
+            "gaussian_curve",
+            "gaussian_generations",
+            "run_generations",
+            "value_of_synthetic",
+        ]
+    },
+)

@@ -1,0 +1,119 @@
+"""``practicum use procrustes-wasserstein``: what is printed, written and refused."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from typer.testing import CliRunner
+
+from practicum.data.points import read_points, write_points
+from practicum.errors import InputError
+from practicum.stats.procrustes_wasserstein import procrustes_wasserstein
+from practicum.stats.procrustes_wasserstein.command import _turn, app
+
+CORNER = np.array([[0.0, 0.0], [4.0, 0.0], [0.0, 1.0], [0.0, 0.5]])
+QUARTER = np.array([[0.0, 1.0], [-1.0, 0.0]])
+
+
+@pytest.fixture
+def folder(tmp_path):
+    rng = np.random.default_rng(0)
+    for i, shape in enumerate([CORNER, CORNER @ QUARTER + 3, 2 * CORNER, rng.normal(size=(6, 2))]):
+        write_points(tmp_path / f"{i}.csv", shape)
+    return tmp_path
+
+
+def use(*arguments):
+    done = CliRunner().invoke(app, [str(a) for a in arguments])
+    if done.exception and not isinstance(done.exception, SystemExit):
+        raise done.exception
+    assert done.exit_code == 0, done.output
+    return done.output
+
+
+def test_distance_of_a_turned_copy(folder, tmp_path):
+    laid = tmp_path / "laid.csv"
+    said = use("distance", folder / "0.csv", folder / "1.csv", "--out", laid)
+    assert "a turn by -90.0 degrees" in said
+    assert "Certified: no pose brings the distance below 0." in said
+    np.testing.assert_allclose(read_points(laid).points, CORNER, atol=1e-6)
+
+
+def test_distance_of_a_copy_of_another_size(folder):
+    assert "0 (" not in use("distance", folder / "0.csv", folder / "2.csv")
+    said = use("distance", folder / "0.csv", folder / "2.csv", "--scale", "--init", "global")
+    value = float(said.split("2.csv: ")[1].split(" ")[0])
+    assert value < 1e-6
+    assert "in root-mean-square radii" in said
+
+
+def test_distance_draws_a_figure(folder, tmp_path):
+    page = tmp_path / "fit.html"
+    use("distance", folder / "0.csv", folder / "3.csv", "--plot", page)
+    assert page.stat().st_size > 10_000
+
+
+def test_barycenter_of_a_folder(folder, tmp_path):
+    use("barycenter", folder, "--support", 3, "--out", tmp_path / "three.npy")
+    assert np.load(tmp_path / "three.npy").shape == (3, 2)
+    mean, page = tmp_path / "mean.ply", tmp_path / "fit.html"
+    said = use("barycenter", folder / "0.csv", folder / "1.csv", "--out", mean, "--plot", page)
+    assert "Barycenter of 2 clouds with 4 points" in said
+    assert read_points(mean, sample="vertices").points.shape == (4, 3)
+    assert page.exists()
+
+
+def test_matrix_of_a_folder(folder, tmp_path):
+    out = tmp_path / "D" / "distances.csv"
+    said = use("matrix", folder, "--out", out)
+    assert "4 clouds, 6 distances" in said
+    assert "Nearest: 0.csv and 1.csv" in said
+    table = pd.read_csv(out, index_col="cloud")
+    assert list(table) == ["0.csv", "1.csv", "2.csv", "3.csv"]
+    np.testing.assert_allclose(table, table.T)
+    expected = np.sqrt(((CORNER - CORNER.mean(axis=0)) ** 2).sum(axis=1).mean())
+    np.testing.assert_allclose(table.loc["0.csv", "2.csv"], expected, rtol=1e-4)
+
+
+def test_meshes_are_sampled_and_that_is_said(tmp_path):
+    import trimesh
+
+    for name, extents in (("a", (1, 2, 4)), ("b", (1, 2, 5))):
+        trimesh.creation.box(extents=extents).export(tmp_path / f"{name}.ply")
+    arguments = ("distance", tmp_path / "a.ply", tmp_path / "b.ply", "--points", 50)
+    said = use(*arguments)
+    assert "a.ply: 50 points drawn by area from 12 faces with seed 0." in said
+    assert "--group SO" in said
+    assert "Reflections were allowed" not in use(*arguments, "--group", "SO")
+
+
+def test_bad_input_comes_back_as_one_error(folder, tmp_path):
+    with pytest.raises(InputError, match="does not exist"):
+        use("distance", folder / "0.csv", folder / "gone.csv")
+    with pytest.raises(InputError, match="at least two are needed"):
+        use("barycenter", folder / "0.csv")
+    write_points(tmp_path / "space.csv", np.eye(3))
+    with pytest.raises(InputError, match=r"X has 2 coordinates .* Y has 3"):
+        use("distance", folder / "0.csv", tmp_path / "space.csv")
+    before = sorted(folder.iterdir())
+    with pytest.raises(InputError, match="cannot be written as"):
+        use("distance", folder / "0.csv", folder / "1.csv", "--out", folder / "laid.doc")
+    assert sorted(folder.iterdir()) == before, "half a file was left behind"
+
+
+@pytest.mark.parametrize(
+    ("P", "words"),
+    [
+        (np.eye(2), "a turn by 0.0 degrees"),
+        (QUARTER, "a turn by 90.0 degrees"),
+        (np.diag([1.0, -1.0]), "a reflection in the line at 0.0 degrees"),
+        (np.diag([-1.0, 1.0]), "a reflection in the line at 90.0 degrees"),
+        (np.eye(3), "no turn"),
+        (-np.eye(3), "no turn and a reflection in the origin"),
+        (np.array([[0, 1, 0], [-1, 0, 0], [0, 0, 1.0]]), "a turn by 90.0 degrees about (0, 0, 1)"),
+    ],
+)
+def test_turns_in_words(P, words):
+    rng = np.random.default_rng(1)
+    X = rng.exponential(size=(20, len(P))) * np.arange(len(P), 0, -1)
+    # rows are turned by P: (1, 0) goes to (0, 1) under QUARTER
+    assert _turn(procrustes_wasserstein(X, X @ P.T, init="global")) == words
