@@ -20,7 +20,7 @@ from practicum.study.evidence import (
     number,
 )
 from practicum.study.results import Results
-from practicum.study.spec import Study
+from practicum.study.spec import Outcome, Study
 
 if TYPE_CHECKING:
     from practicum.data.kinds import UserData
@@ -71,7 +71,11 @@ def study_on(study: type[Study], source: UserData, options: Mapping[str, Any]) -
             there = ", ".join(known) or "none"
             raise InputError(f"{study.slug} has no option {raw!r}", f"its options: {there}")
         values[name] = _convert(known[name], value)
-    made = study.on(source, **values)
+    try:
+        made = study.on(source, **values)
+    except (OSError, UnicodeDecodeError) as error:
+        paths = ", ".join(map(str, source.paths))
+        raise InputError(f"{paths}: cannot be read ({error})") from error
     made.source = source
     made.options = {k: v for k, v in values.items() if v != known[k].default}
     return made
@@ -111,13 +115,13 @@ def comparison(study: Study, results: Results) -> list[Row]:
     """Every arm against the method: means, intervals, paired differences, who is ahead."""
     method = next(iter(study.arms))
     rows: list[Row] = []
-    frame = results.frame
-    if frame.empty:
-        return rows
-    for conditions in frame[["dataset", *results.params]].drop_duplicates().to_dict("records"):
-        # a parameter that a cell does not have is NaN in the frame
-        part = results.where(**{str(k): v for k, v in conditions.items() if v == v})
-        setting = ", ".join(f"{k}={v}" for k, v in conditions.items() if k != "dataset" and v == v)
+    settings: dict[tuple[str, tuple[tuple[str, Any], ...]], list[Outcome]] = {}
+    for outcome in results.outcomes:
+        trial = outcome.trial
+        settings.setdefault((trial.dataset, trial.params), []).append(outcome)
+    for (dataset, params), outcomes in settings.items():
+        part = Results(outcomes, results.scale)
+        setting = ", ".join(f"{name}={value}" for name, value in params)
         for measure in study.measures:
             for arm, about in study.arms.items():
                 values = part.values(measure, arm=arm)
@@ -126,7 +130,7 @@ def comparison(study: Study, results: Results) -> list[Row]:
                 difference, interval, standing = _against(study, part, measure, arm, method)
                 rows.append(
                     Row(
-                        conditions["dataset"],
+                        dataset,
                         setting,
                         measure,
                         arm,

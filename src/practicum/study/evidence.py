@@ -115,6 +115,7 @@ class Sample:
         self.means = np.sort(result.bootstrap_distribution)
         self.z0 = ndtri(self._cdf(self.mean))
         d = self.x - self.mean
+        d /= np.abs(d).max()  # no overflow, whatever the unit
         # jackknife acceleration; for a mean it has this closed form
         self.a = (d**3).sum() / (6 * (d**2).sum() ** 1.5)
 
@@ -195,9 +196,10 @@ def _seeds_needed(n: int, estimate: float, interval: Interval, threshold: float)
     """Seeds at which the half-width, shrinking as 1/sqrt(n), would clear the threshold."""
     gap = abs(estimate - threshold)
     half = (interval.high - interval.low) / 2
-    needed = n * (half / gap) ** 2 * 1.1 if gap else math.inf
     # past a million values the honest word is "cannot be decided this way"
-    return max(n + 1, math.ceil(needed)) if needed < 1e6 else None
+    if not half < 1000 * gap:
+        return None
+    return max(n + 1, math.ceil(n * (half / gap) ** 2 * 1.1))
 
 
 def _decide(

@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import ast
 import hashlib
+import threading
 from pathlib import Path
 
+PARSING = threading.Lock()  # ast.parse is not safe in threads on Python 3.11
 ENGINE = {"study", "web", "cli", "catalog", "errors"}  # cannot change a trial's numbers
 
 
@@ -26,9 +28,10 @@ def code_fingerprint(folder: Path) -> str:
         path = queue.pop()
         if path in seen:
             continue
-        tree = ast.parse(path.read_text(encoding="utf-8"))
-        queue += [p for p in _imports(tree, path, root) if p not in seen]
-        seen[path] = ast.dump(_strip_docstrings(tree))
+        with PARSING:
+            tree = ast.parse(path.read_text(encoding="utf-8"))
+            queue += [p for p in _imports(tree, path, root) if p not in seen]
+            seen[path] = ast.dump(_strip_docstrings(tree))
     digest = hashlib.sha256()
     for path in sorted(seen):
         digest.update(f"{path.relative_to(root)}\n{seen[path]}\n".encode())
@@ -48,13 +51,29 @@ def _imports(tree: ast.AST, path: Path, root: Path) -> list[Path]:
                 package = ".".join((root.name, *folder.relative_to(root).parts))
                 base = f"{package}.{base}".rstrip(".")
             names |= {base, *(f"{base}.{a.name}" for a in node.names)}
-    files = []
+    files: list[Path] = []
     for name in names:
         parts = name.split(".")
-        if parts[0] != root.name or (len(parts) > 1 and parts[1] in ENGINE):
-            continue
-        target = root.joinpath(*parts[1:])
-        files += [f for f in (target.with_suffix(".py"), target / "__init__.py") if f.is_file()]
+        if parts[0] == root.name and not (len(parts) > 1 and parts[1] in ENGINE):
+            files += _files(root, parts[1:])
+    return files
+
+
+def _files(root: Path, parts: list[str]) -> list[Path]:
+    """The module itself and the packages on the way to it.
+
+    A name that is no module may come from anywhere in its package (``lazy_loader``): then all of
+    the package counts.
+    """
+    folders = [root.joinpath(*parts[:i]) for i in range(1, len(parts) + 1)]
+    files = [f / "__init__.py" for f in folders if (f / "__init__.py").is_file()]
+    if not folders:
+        return files
+    module, package = folders[-1].with_suffix(".py"), folders[-1].parent
+    if module.is_file():
+        return [*files, module]
+    if not folders[-1].is_dir() and package != root and package.is_dir():
+        return [*files, *sorted(package.glob("*.py"))]
     return files
 
 

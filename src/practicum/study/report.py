@@ -213,7 +213,11 @@ def write_markdown(sections: Sequence[Section], path: Path) -> Path:
                 v.measured if v else "",
                 f"**{v.status}**. {v.sentence}" if v else "not run",
             ]
-            lines.append("| " + " | ".join(c.replace("|", "\\|") for c in cells) + " |")
+            lines.append(
+                "| " + " | ".join(" ".join(c.replace("|", "\\|").split()) for c in cells) + " |"
+            )
+        if s.stale:
+            lines += ["", "The method's code has changed since these trials ran."]
         if s.failures:
             lines += ["", f"{len(s.failures)} trials failed; the first: {s.failures[0].reason}"]
     text = "\n".join(lines) + "\n"

@@ -28,6 +28,7 @@ class Results:
         self.outcomes = list(outcomes)
         self.scale = scale
         self.params = sorted({name for o in self.outcomes for name, _ in o.trial.params})
+        self.metrics = sorted({name for o in self.outcomes for name in o.metrics})
         self.frame = pd.DataFrame(
             [
                 {
@@ -66,12 +67,14 @@ class Results:
     def values(self, metric: str, **conditions: Any) -> pd.Series:
         """One number a trial, indexed by (dataset, seed, parameters that vary).
 
-        Trials that do not have the metric are left out. Select the arm with ``arm=``.
+        Trials that do not have the metric are left out; one that returned NaN (it diverged) is not:
+        averaging over the others would flatter its arm. Select the arm with ``arm=``.
         """
         part = self.where(**conditions)
-        if metric not in part.frame:
+        having = [i for i, o in enumerate(part.outcomes) if metric in o.metrics]
+        if not having:
             return pd.Series(dtype=float, name=metric)
-        frame = part.frame.dropna(subset=[metric])
+        frame = part.frame.iloc[having]
         varying = [p for p in part.params if frame[p].nunique(dropna=False) > 1]
         return frame.set_index(["dataset", "seed", *varying])[metric].sort_index()
 
@@ -88,8 +91,31 @@ class Results:
         return np.stack(part) if part else np.empty((0, 0))
 
     def tidy(self) -> pd.DataFrame:
-        """Long form: one row for each trial and metric (``metric``, ``value``)."""
-        metrics = [c for c in self.frame if c not in {*ID, *self.params}]
-        return self.frame.melt([*ID, *self.params], metrics, "metric", "value").dropna(
-            subset=["value"]
-        )
+        """Long form: one row for each trial and metric (``metric``, ``value``).
+
+        A parameter whose name is taken, or that is a number here and a word there, is written
+        as ``param_NAME``, or as text.
+        """
+        rows = [
+            {
+                "dataset": o.trial.dataset,
+                "arm": o.trial.arm,
+                "seed": o.trial.seed,
+                **{_column(name): value for name, value in o.trial.params},
+                "metric": metric,
+                "value": value,
+            }
+            for o in self.outcomes
+            for metric, value in {**o.metrics, "seconds": o.seconds}.items()
+        ]
+        columns = [*ID, *map(_column, self.params), "metric", "value"]
+        table = pd.DataFrame(rows, columns=columns)
+        for name in map(_column, self.params):
+            if table[name].map(lambda value: isinstance(value, str)).any():
+                table[name] = table[name].map(str, na_action="ignore")
+        return table
+
+
+def _column(name: str) -> str:
+    """The column of a parameter in the tidy table."""
+    return f"param_{name}" if name in {*ID, "metric", "value", "slug", "scale"} else name

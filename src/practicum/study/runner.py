@@ -12,7 +12,8 @@ import time
 import traceback
 from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterator, Sequence
-from dataclasses import dataclass, field
+from concurrent.futures import BrokenExecutor
+from dataclasses import dataclass, field, replace
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, Literal
@@ -20,7 +21,7 @@ from typing import Any, Literal
 import joblib
 from threadpoolctl import threadpool_limits
 
-from practicum.errors import InputError, MissingExtra, PracticumError
+from practicum.errors import InputError, MissingExtra, PracticumError, StoreError
 from practicum.study.evidence import Verdict, holm, needs_more
 from practicum.study.fingerprint import code_fingerprint
 from practicum.study.results import Results
@@ -116,12 +117,23 @@ def run_study(
                         store.fail(run_id, key, outcome.label, outcome.reason, outcome.traceback)
                 run.executed += len(batch)
                 tell(run.executed, len(todo), len(run.failures))
-    except BaseException:
-        store.end(run_id, "interrupted")
+    except BaseException as error:
+        with contextlib.suppress(StoreError):
+            store.end(run_id, "interrupted")
+        if isinstance(error, BrokenExecutor):
+            raise PracticumError(
+                f"a worker process died after {run.executed} of {len(todo)} trials",
+                "out of memory, perhaps: run again with fewer --jobs; what had finished is stored",
+            ) from error
         raise
     run.results = Results(store.load(list(keys)), scale)
     if kind == "verify":
         run.verdicts = judge(study, run.results)
+        if run.failures:
+            note = f" {len(run.failures)} of {len(keys)} trials failed and are missing."
+            run.verdicts = {
+                claim: replace(v, sentence=v.sentence + note) for claim, v in run.verdicts.items()
+            }
         store.judge(run_id, run.verdicts)
     store.end(run_id, "done")
     run.seconds = time.perf_counter() - started
@@ -155,7 +167,10 @@ def judge(study: Study, results: Results) -> dict[str, Verdict]:
             verdicts[claim] = needs_more("No trial has finished.")
             continue
         try:
-            verdicts[claim] = decide(results)
+            verdict = decide(results)
+            if not isinstance(verdict, Verdict):
+                raise TypeError(f"the claim returned {type(verdict).__name__}, not a Verdict")
+            verdicts[claim] = verdict
         except Exception as error:
             reason = f"{type(error).__name__}: {error}"
             verdicts[claim] = Verdict("inconclusive", f"Could not be judged ({reason}).")
@@ -179,7 +194,7 @@ def _execute(
     if engine == "local" and jobs == 1:
         with _one_thread():
             for task in tasks:
-                yield _work(study, task)
+                yield _work(study, task, worker=False)
         return
     with _engine_config(engine, address, jobs):
         yield from joblib.Parallel(
@@ -193,12 +208,15 @@ def _split(group: list[Any], jobs: int, n_groups: int) -> list[list[Any]]:
     return [group[i::parts] for i in range(parts)]
 
 
-def _work(study: Study, task: list[tuple[str, Trial]]) -> list[tuple[str, Outcome | Failure]]:
-    """Run one group in a worker; what raises is a Failure, and its neighbours are run alone."""
-    _limit_this_process()
+def _work(
+    study: Study, task: list[tuple[str, Trial]], worker: bool = True
+) -> list[tuple[str, Outcome | Failure]]:
+    """Run one group; what raises is a Failure, and its neighbours are run alone."""
+    if worker:
+        _limit_this_process()
     finished: list[tuple[str, Outcome | Failure]] = []
     if len(task) > 1:
-        with contextlib.suppress(Exception):
+        with contextlib.suppress(Exception, SystemExit):
             start = time.perf_counter()
             for (key, trial), metrics in zip(
                 task, study.run_many([t for _, t in task]), strict=True
@@ -213,7 +231,7 @@ def _work(study: Study, task: list[tuple[str, Trial]]) -> list[tuple[str, Outcom
             outcome: Outcome | Failure = Outcome(
                 trial, scalars, curves, time.perf_counter() - start
             )
-        except Exception as error:
+        except (Exception, SystemExit) as error:  # wrapped programs call exit
             reason = error.message if isinstance(error, PracticumError) else str(error)
             reason = f"{type(error).__name__}: {' '.join(reason.split())}"
             outcome = Failure(key, trial.label, reason, traceback.format_exc())
@@ -227,7 +245,7 @@ _limited = False
 def _limit_this_process() -> None:
     """One thread for BLAS, OpenMP and torch in a worker, once; trials are what runs in parallel."""
     global _limited
-    if not _limited and os.environ.get("PRACTICUM_MAIN") != str(os.getpid()):
+    if not _limited:
         os.environ.update(dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"), "1"))
         threadpool_limits(1)
         _limited = True
@@ -238,12 +256,16 @@ def _limit_this_process() -> None:
 @contextlib.contextmanager
 def _one_thread() -> Iterator[None]:
     """The same limit in this process, lifted again afterwards."""
-    os.environ["PRACTICUM_MAIN"] = str(os.getpid())
+    torch = sys.modules.get("torch")
+    before = torch.get_num_threads() if torch else 0
+    if torch:
+        torch.set_num_threads(1)
     try:
         with threadpool_limits(1):
             yield
     finally:
-        del os.environ["PRACTICUM_MAIN"]
+        if torch:
+            torch.set_num_threads(before)
 
 
 @contextlib.contextmanager

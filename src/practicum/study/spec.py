@@ -186,13 +186,22 @@ class Study(ABC):
         """A cell of this study; parameters are plain numbers, strings or booleans."""
         if arm not in self.arms:
             raise ValueError(f"{self.slug}: unknown arm {arm!r}; there are {', '.join(self.arms)}")
-        return Trial(self.slug, dataset, arm, seed, tuple(sorted(params.items())))
+        plain = ((name, _plain(value)) for name, value in sorted(params.items()))
+        return Trial(self.slug, dataset, arm, int(seed), tuple(plain))
 
     def data_fingerprint(self) -> str:
         """What the results depend on besides code: the user's file and options, or nothing."""
         if self.source is None:
             return ""
         return f"{self.source.fingerprint} {json.dumps(dict(self.options), sort_keys=True)}"
+
+
+def _plain(value: Any) -> Any:
+    """NumPy's numbers as Python's, so that a grid written with NumPy names the same trials."""
+    return value.item() if isinstance(value, np.generic) else value
+
+
+COLUMNS = ("dataset", "arm", "seed", "seconds")  # of the table of results
 
 
 @dataclass(frozen=True)
@@ -209,7 +218,10 @@ def split_metrics(trial: Trial, metrics: Metrics) -> tuple[dict[str, float], dic
     """Scalars and curves of what ``run`` returned; anything else is an error naming the metric."""
     scalars: dict[str, float] = {}
     curves: dict[str, np.ndarray] = {}
+    taken = {*COLUMNS, *(name for name, _ in trial.params)}
     for name, value in metrics.items():
+        if name in taken:
+            raise InputError(f"{trial.label}: the metric {name!r} has the name of a column")
         array = np.asarray(value)
         if array.dtype.kind not in "biuf":
             raise InputError(

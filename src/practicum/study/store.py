@@ -6,12 +6,14 @@ a trial is in the store exactly once whatever is killed or run twice at the same
 
 from __future__ import annotations
 
+import contextlib
 import datetime as dt
 import io
 import json
 import os
+import re
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -42,7 +44,7 @@ trials = sa.Table(
     sa.Column("slug", sa.String(100), nullable=False, index=True),
     sa.Column("dataset", sa.Text, nullable=False),
     sa.Column("arm", sa.Text, nullable=False),
-    sa.Column("seed", sa.Integer, nullable=False),
+    sa.Column("seed", sa.BigInteger, nullable=False),
     sa.Column("params", sa.Text, nullable=False),
     sa.Column("metrics", sa.Text, nullable=False),
     sa.Column("curves", sa.LargeBinary),
@@ -128,7 +130,7 @@ class Store:
         except SQLAlchemyError as error:
             raise StoreError(
                 f"cannot open the store {self}: {_reason(error)}",
-                "--store takes a file name, sqlite:///FILE or postgresql://USER@HOST/DATABASE",
+                HINT,
             ) from error
 
     def _compile(self, statement: Any) -> str:
@@ -153,6 +155,13 @@ class Store:
         for attempt in range(10):
             try:
                 with self.engine.begin() as db:
+                    there = set(sa.inspect(db).get_table_names())
+                    if meta.name not in there and there & set(metadata.tables):
+                        raise StoreError(
+                            f"{self} is a database of something else: it has tables "
+                            f"{', '.join(sorted(there & set(metadata.tables)))}",
+                            "name another file or database with --store",
+                        )
                     metadata.create_all(db)
                     db.execute(
                         self._insert(meta)
@@ -171,6 +180,28 @@ class Store:
                 f"reads up to {SCHEMA_VERSION})",
                 "upgrade with: pip install -U practicum, or name another file with --store",
             )
+
+    @contextlib.contextmanager
+    def _reading(self) -> Iterator[sa.Connection]:
+        try:
+            with self.engine.connect() as db:
+                yield db
+        except SQLAlchemyError as error:
+            raise StoreError(
+                f"cannot read the store {self}: {_reason(error)}",
+                "mend or restart the database, or name another with --store",
+            ) from error
+
+    @contextlib.contextmanager
+    def _writing(self) -> Iterator[sa.Connection]:
+        try:
+            with self._write.begin():
+                yield self._write
+        except SQLAlchemyError as error:
+            raise StoreError(
+                f"cannot write to the store {self}: {_reason(error)}",
+                "what finished before is kept; free space or mend the database and run again",
+            ) from error
 
     # --- trials ----------------------------------------------------------------------------------
 
@@ -211,7 +242,7 @@ class Store:
 
     def _select(self, columns: list[Any], keys: Sequence[str]) -> list[Any]:
         rows: list[Any] = []
-        with self.engine.connect() as db:
+        with self._reading() as db:
             for part in _chunks(keys):
                 rows += db.execute(sa.select(*columns).where(trials.c.key.in_(part))).all()
         return rows
@@ -237,12 +268,12 @@ class Store:
             "status": "running",
             "started": now(),
         }
-        with self._write.begin():
-            made = self._write.execute(sa.insert(runs).values(row)).inserted_primary_key
+        with self._writing() as db:
+            made = db.execute(sa.insert(runs).values(row)).inserted_primary_key
             run_id = int(made[0]) if made else 0
             cells = [{"run_id": run_id, "position": i, "key": k} for i, k in enumerate(keys)]
             if cells:
-                self._write.exec_driver_sql(self._compile(sa.insert(run_trials)), cells)
+                db.exec_driver_sql(self._compile(sa.insert(run_trials)), cells)
         return run_id
 
     def end(self, run_id: int, status: str) -> None:
@@ -254,9 +285,9 @@ class Store:
         row = {
             "run_id": run_id,
             "key": key,
-            "label": label,
-            "reason": reason,
-            "traceback": traceback,
+            "label": _storable(label),
+            "reason": _storable(reason),
+            "traceback": _storable(traceback),
         }
         self._do(self._insert(failures).on_conflict_do_nothing(), [row])
 
@@ -272,12 +303,12 @@ class Store:
 
     def run(self, run_id: int) -> Any | None:
         """One run, as a row."""
-        with self.engine.connect() as db:
+        with self._reading() as db:
             return db.execute(sa.select(runs).where(runs.c.id == run_id)).first()
 
     def count(self) -> int:
         """How many trials are stored."""
-        with self.engine.connect() as db:
+        with self._reading() as db:
             return int(db.scalar(sa.select(sa.func.count()).select_from(trials)) or 0)
 
     def latest_run(self, slug: str, kind: str, scale: str | None = None) -> Any | None:
@@ -287,36 +318,30 @@ class Store:
         )
         if scale:
             query = query.where(runs.c.scale == scale)
-        with self.engine.connect() as db:
+        with self._reading() as db:
             return db.execute(query.order_by(runs.c.id.desc()).limit(1)).first()
 
     def keys_of(self, run_id: int) -> list[str]:
         """The trials of a run, in the order of its grid."""
         query = sa.select(run_trials.c.key).where(run_trials.c.run_id == run_id)
-        with self.engine.connect() as db:
+        with self._reading() as db:
             return list(db.scalars(query.order_by(run_trials.c.position)))
 
     def failures_of(self, run_id: int) -> list[Any]:
         """The failed trials of a run: rows with ``key``, ``label``, ``reason``, ``traceback``."""
-        with self.engine.connect() as db:
+        with self._reading() as db:
             return list(db.execute(sa.select(failures).where(failures.c.run_id == run_id)))
 
     def verdicts_of(self, run_id: int) -> dict[str, Verdict]:
         """Claim id -> verdict of a run."""
-        with self.engine.connect() as db:
+        with self._reading() as db:
             rows = db.execute(sa.select(verdicts).where(verdicts.c.run_id == run_id)).all()
         return {row.claim: _verdict(row.detail) for row in rows}
 
     def _do(self, statement: Any, rows: list[dict[str, Any]] | None = None) -> None:
-        run = self._write.exec_driver_sql if isinstance(statement, str) else self._write.execute
-        try:
-            with self._write.begin():
-                run(statement, rows)
-        except SQLAlchemyError as error:
-            raise StoreError(
-                f"cannot write to the store {self}: {_reason(error)}",
-                "what finished before is kept; free space or mend the database and run again",
-            ) from error
+        with self._writing() as db:
+            run = db.exec_driver_sql if isinstance(statement, str) else db.execute
+            run(statement, rows)
 
 
 def _normalise(url: str) -> str:
@@ -329,27 +354,35 @@ def _normalise(url: str) -> str:
     return url
 
 
+HINT = "--store takes a file name, sqlite:///FILE or postgresql://USER@HOST/DATABASE"
+
+
 def _engine(url: str) -> sa.Engine:
-    hint = "--store takes a file name, sqlite:///FILE or postgresql://USER@HOST/DATABASE"
+    shown = re.sub(r"(://[^:/@]*):[^@]*@", r"\1:***@", url)
     try:
         parsed = sa.engine.make_url(url)
-    except SQLAlchemyError as error:
-        raise StoreError(f"cannot read the store URL {url!r}", hint) from error
-    if parsed.get_backend_name() not in ("sqlite", "postgresql"):
-        raise StoreError(f"cannot use a {parsed.get_backend_name()!r} store", hint)
-    if parsed.get_backend_name() == "postgresql":
-        try:
+        backend = parsed.get_backend_name()
+        if backend not in ("sqlite", "postgresql"):
+            raise StoreError(f"cannot use a {backend!r} store", HINT)
+        if backend == "postgresql":
             return sa.create_engine(parsed, pool_pre_ping=True)
-        except ImportError as error:
+        if parsed.database and parsed.database != ":memory:":
+            Path(parsed.database).parent.mkdir(parents=True, exist_ok=True)
+        engine = sa.create_engine(parsed, connect_args={"timeout": 60}, paramstyle="named")
+        # asks for the connection's arguments now: a malformed SQLite URL is found here
+        engine.dialect.create_connect_args(parsed)
+    except ImportError as error:
+        if error.name == "psycopg":
             raise StoreError(
                 "PostgreSQL needs psycopg", "install it with: pip install 'practicum[postgres]'"
             ) from error
-    if parsed.database and parsed.database != ":memory:":
-        try:
-            Path(parsed.database).parent.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise StoreError(f"cannot create the folder of {parsed.database}: {error}") from error
-    engine = sa.create_engine(parsed, connect_args={"timeout": 60}, paramstyle="named")
+        raise StoreError(
+            f"cannot use the store URL {shown!r}: no driver {error.name}", HINT
+        ) from error
+    except OSError as error:
+        raise StoreError(f"cannot create the folder of the store {shown}: {error}", HINT) from error
+    except (SQLAlchemyError, ValueError) as error:
+        raise StoreError(f"cannot read the store URL {shown!r}", HINT) from error
     sa.event.listen(engine, "connect", _sqlite_pragmas)
     return engine
 
@@ -374,7 +407,8 @@ def _pack(curves: Mapping[str, np.ndarray]) -> bytes | None:
     if not curves:
         return None
     buffer = io.BytesIO()
-    np.savez_compressed(buffer, **curves)  # type: ignore[arg-type]
+    # a prefix, because numpy's own parameters are names that a curve may have
+    np.savez_compressed(buffer, **{f"curve {k}": v for k, v in curves.items()})  # type: ignore[arg-type]
     return buffer.getvalue()
 
 
@@ -387,14 +421,19 @@ def _outcome(row: Any) -> Outcome:
     curves = {}
     if row.curves:
         with np.load(io.BytesIO(row.curves), allow_pickle=False) as packed:
-            curves = {name: packed[name] for name in packed.files}
+            curves = {name.removeprefix("curve "): packed[name] for name in packed.files}
     trial = Trial(row.slug, row.dataset, row.arm, row.seed, _params(row.params))
     return Outcome(trial, json.loads(row.metrics), curves, row.seconds)
 
 
 def _verdict_json(v: Verdict) -> str:
     fields = {**vars(v), "interval": vars(v.interval) if v.interval else None}
-    return json.dumps(fields)
+    return json.dumps(fields, default=lambda number: number.item())  # NumPy's
+
+
+def _storable(text: str) -> str:
+    """Any text: PostgreSQL takes no NUL, UTF-8 no lone surrogate."""
+    return text.encode("utf-8", "backslashreplace").decode().replace("\0", "\\x00")
 
 
 def _verdict(detail: str) -> Verdict:
