@@ -146,15 +146,21 @@ class Method:
 
     def load_command(self) -> Any:
         """The Typer app of the method's ``command.py``."""
-        return self._load("command").app
+        module = self._load("command")
+        if not hasattr(module, "app"):
+            raise CardError(f"{self.folder}/command.py: no Typer app called 'app'")
+        return module.app
 
     def _load(self, part: str) -> Any:
+        module = f"{self.module}.{part}"
         try:
-            return importlib.import_module(f"{self.module}.{part}")
-        except MissingExtra:
-            raise
-        except ImportError as error:
-            if not self.card.extras or (error.name or "").startswith("practicum"):
+            return importlib.import_module(module)
+        except ModuleNotFoundError as error:
+            if error.name == module:
+                raise CardError(f"{self.folder}/{part}.py: there is no such file") from error
+            package = (error.name or "").partition(".")[0]
+            own = {"practicum", self.module.partition(".")[0]}
+            if not self.card.extras or package in own:
                 raise
             extras = ",".join(self.card.extras)
             raise MissingExtra(
@@ -208,7 +214,7 @@ def _third_party() -> Iterator[Method]:
     for point in entry_points(group=GROUP):
         try:
             spec = find_spec(point.value)
-        except ImportError as error:
+        except Exception as error:  # the packages around it are imported, and may raise anything
             raise CardError(f"entry point {point.name!r} of {GROUP}: {error}") from error
         if spec is None or not spec.submodule_search_locations:
             raise CardError(f"entry point {point.name!r} of {GROUP}: no package {point.value!r}")

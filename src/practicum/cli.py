@@ -6,18 +6,24 @@ commands that compute.
 
 from __future__ import annotations
 
+import contextlib
+import io
 import json
+import math
 import os
 import sys
+import threading
 import warnings
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
-from typer.core import TyperGroup
+from typer.core import TyperCommand, TyperGroup
 
 from practicum import __version__, catalog
 from practicum.data import kinds
@@ -48,16 +54,22 @@ class UseGroup(TyperGroup):
         return list(catalog.methods())
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
-        method = catalog.get(cmd_name)
-        command = typer.main.get_command(method.load_command())
-        command.name = cmd_name
-        command.help = command.help or method.card.summary
-        return command
+        """What help and completion list, from the card alone."""
+        return TyperCommand(cmd_name, help=escape(catalog.get(cmd_name).card.title))
 
-    def format_commands(self, ctx: Any, formatter: Any) -> None:
-        """The list of methods, from the cards alone."""
-        with formatter.section("Methods"):
-            formatter.write_dl([(m.slug, m.card.title) for m in catalog.methods().values()])
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """What runs: the method's app."""
+        slug, *rest = args
+        try:
+            method = catalog.get(slug)
+            command: Any = typer.main.get_command(method.load_command())
+            command.name = slug
+            command.help = command.help or escape(method.card.summary)
+        except Exception:
+            if not ctx.resilient_parsing:
+                raise
+            command = TyperCommand(slug)  # a shell asks for completions: there are none
+        return slug, command, rest
 
 
 app = typer.Typer(
@@ -71,7 +83,6 @@ app.add_typer(
         cls=UseGroup,
         add_completion=False,
         no_args_is_help=True,
-        rich_markup_mode=None,
         help="Use a method on your own files: practicum use SLUG COMMAND ...",
     ),
     name="use",
@@ -107,14 +118,21 @@ JobsOption = Annotated[
 FreshOption = Annotated[bool, typer.Option("--fresh", help="Run again what is stored.")]
 
 
+def _version(asked: bool) -> None:
+    if asked:
+        out.print(f"practicum {__version__}")
+        raise typer.Exit
+
+
 @app.callback()
 def _root(
     debug: Annotated[bool, typer.Option("--debug", help="Show tracebacks.")] = False,
-    version: Annotated[bool, typer.Option("--version", help="Print the version.")] = False,
+    version: Annotated[
+        bool,
+        typer.Option("--version", help="Print the version.", callback=_version, is_eager=True),
+    ] = False,
 ) -> None:
-    if version:
-        out.print(f"practicum {__version__}")
-        raise typer.Exit
+    pass
 
 
 # --- the catalogue -------------------------------------------------------------------------------
@@ -152,7 +170,7 @@ def list_methods(
         )
         return
     if about:
-        out.print(about)
+        out.print(Text(about))
     if not found:
         out.print("No method here reads it yet." if for_file else "No method yet.")
         return
@@ -235,7 +253,7 @@ def verify(
     with Store(store) as db:
         for method in chosen:
             study = method.load_study()()
-            with _progress(method.slug, quiet or as_json) as progress:
+            with _running(method.slug, quiet or as_json) as progress:
                 run = run_study(
                     study,
                     Scale(scale, seeds),
@@ -294,9 +312,15 @@ def compare(
             known = "; ".join(f"{o.name} ({o.about})" for o in options_of(cls).values())
             raise InputError(f"--option takes NAME=VALUE, not {text!r}", f"options: {known}")
         options[name] = value
-    study = study_on(cls, kinds.UserData.of(data), options)
+    try:
+        study = study_on(cls, kinds.UserData.of(data), options)
+    except OSError as error:
+        reason = error.strerror or error
+        raise InputError(f"{error.filename or _names(data)}: cannot be read ({reason})") from error
+    except UnicodeDecodeError as error:
+        raise InputError(f"{_names(data)}: not text in UTF-8", "save it as UTF-8") from error
     with Store(store) as db:
-        with _progress(slug, quiet or as_json) as progress:
+        with _running(slug, quiet or as_json) as progress:
             run = run_study(
                 study,
                 Scale(scale, seeds),
@@ -309,7 +333,7 @@ def compare(
                 options={"data": [str(p.absolute()) for p in data], **options},
                 progress=progress,
             )
-        row = db.run(run.id)
+        row: Any = db.run(run.id)
         section = Section(
             method.card, study, run.results, {}, json.loads(row.environment), now(), run.failures
         )
@@ -331,6 +355,10 @@ def compare(
         out.print(Text(f"Report: {written}"))
     _print_failures(run)
     raise typer.Exit(1 if run.failures else 0)
+
+
+def _names(data: list[Path]) -> str:
+    return ", ".join(map(str, data))
 
 
 @app.command()
@@ -376,8 +404,9 @@ def _sections(chosen: list[catalog.Method], db: Store, scale: str | None) -> lis
 
     found = []
     for method in chosen:
-        study = method.load_study()()
-        section = stored_section(method.card, study, db, scale)
+        if db.latest_run(method.slug, "verify", scale) is None:
+            continue  # what it needs may not be installed
+        section = stored_section(method.card, method.load_study()(), db, scale)
         if section:
             found.append(section)
     return found
@@ -406,7 +435,18 @@ def doctor(store: StoreOption = None, as_json: JsonOption = False) -> None:
 
 
 def _print_json(value: Any) -> None:
-    sys.stdout.write(json.dumps(value, indent=2, ensure_ascii=False) + "\n")
+    escaped = "utf" not in (sys.stdout.encoding or "").lower()
+    text = json.dumps(_finite(value), indent=2, ensure_ascii=escaped, allow_nan=False)
+    sys.stdout.write(text + "\n")
+
+
+def _finite(value: Any) -> Any:
+    """NaN and infinity, which JSON does not know, become null."""
+    if isinstance(value, dict):
+        return {name: _finite(inner) for name, inner in value.items()}
+    if isinstance(value, list | tuple):
+        return [_finite(inner) for inner in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def _run_json(method: catalog.Method, run: Run) -> dict[str, Any]:
@@ -449,13 +489,13 @@ def _row_json(row: Any) -> dict[str, Any]:
 
 
 def _print_verdicts(method: catalog.Method, run: Run) -> None:
-    table = Table(box=None, pad_edge=False, title_justify="left", title=f"{method.card.title}")
+    table = Table(box=None, pad_edge=False, title_justify="left", title=Text(method.card.title))
     for column in ("claim", "reported", "measured", "verdict"):
         table.add_column(column)
     for claim in method.card.claims:
         v = run.verdicts[claim.id]
         table.add_row(
-            f"{claim.id} {claim.statement}",
+            Text(f"{claim.id} {claim.statement}"),
             Text(claim.reported),
             Text(v.measured),
             Text(v.status, style=VERDICT_STYLE[v.status]),
@@ -499,11 +539,31 @@ def _print_failures(run: Run) -> None:
         err.print(Text(f"... and {len(run.failures) - 10} more", "red"))
 
 
+@contextlib.contextmanager
+def _running(name: str, quiet: bool) -> Iterator[Any]:
+    """Progress while a study runs; Ctrl-C ends it with one plain line and exit status 130."""
+    # What loky's thread and helper process say about an interrupted pool; they do clean up.
+    os.environ.setdefault("PYTHONWARNINGS", "ignore:resource_tracker:UserWarning")
+    threading.excepthook = _quiet_pool
+    try:
+        with _progress(name, quiet) as progress:
+            yield progress
+    except KeyboardInterrupt:
+        err.print("interrupted; what had finished is stored, run the same command to go on")
+        raise typer.Exit(130) from None
+
+
+def _quiet_pool(args: threading.ExceptHookArgs) -> None:
+    if not (args.thread and args.thread.name == "ExecutorManagerThread"):
+        threading.__excepthook__(args)
+
+
 class _progress:
     """A bar with the time left on a terminal, a plain line now and then elsewhere."""
 
     def __init__(self, name: str, quiet: bool) -> None:
-        self.name, self.quiet, self.bar, self.last = name, quiet, None, 0.0
+        self.name, self.quiet, self.last = name, quiet, 0.0
+        self.bar: Any = None
 
     def __enter__(self) -> Any:
         if self.quiet:
@@ -544,7 +604,7 @@ class _progress:
             self.bar.stop()
 
 
-def _show_warning(message: Any, category: type[Warning], *_: Any) -> None:
+def _show_warning(message: Any, category: type[Warning], *_: Any, **__: Any) -> None:
     """Warnings about a person's data are plain lines; Python's own are for developers."""
     if issubclass(category, UserWarning) or "--debug" in sys.argv:
         err.print(Text(f"note: {message}", "yellow"))
@@ -553,8 +613,11 @@ def _show_warning(message: Any, category: type[Warning], *_: Any) -> None:
 def main() -> None:
     """The entry point: expected errors are one red line and a hint, exit 2; no traceback."""
     warnings.showwarning = _show_warning
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")  # a terminal without Unicode
     try:
-        app()
+        app(prog_name="practicum")
     except PracticumError as error:
         if "--debug" in sys.argv:
             raise

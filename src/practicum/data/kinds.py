@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import ast
+import codecs
 import csv
 import hashlib
 import json
-import struct
+import os
+import re
 import zipfile
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -23,6 +24,7 @@ MESHES = {".ply", ".obj", ".stl", ".off", ".vtk"}
 IMAGES = {".png", ".jpg", ".jpeg", ".bmp", ".tif", ".tiff", ".webp"}
 GRAPHS = {".graphml", ".gml", ".edgelist", ".gexf"}
 HEAD = 65536  # bytes that are looked at
+NUMPY = b"\x93NUMPY"
 
 
 @dataclass(frozen=True)
@@ -44,7 +46,7 @@ class UserData:
         """From the command line's arguments; each must exist and be readable."""
         found = []
         for path in map(Path, paths):
-            if not path.exists():
+            if not os.path.exists(path):  # unlike Path.exists, never raises
                 raise InputError(f"{path}: there is no such file or folder")
             found.append(path)
         if not found:
@@ -60,35 +62,47 @@ class UserData:
 
     @property
     def name(self) -> str:
-        """The file's stem, or the first of several with their number."""
-        first = self.paths[0].stem
+        """The file's stem or the folder's name, or the first of several with their number."""
+        path = _absolute(self.paths[0])
+        first = path.name if path.is_dir() else path.stem
+        first = first.encode(errors="replace").decode()  # names of files need not be UTF-8
         return first if len(self.paths) == 1 else f"{first} and {len(self.paths) - 1} more"
 
     @property
     def files(self) -> list[Path]:
         """Every file, folders opened (hidden files left out), in a fixed order."""
-        files: list[Path] = []
-        for path in self.paths:
-            if path.is_dir():
-                inside = (p for p in path.rglob("*") if p.is_file())
-                files += sorted(p for p in inside if not p.name.startswith("."))
-            else:
-                files.append(path)
-        return files
+        return [file for path in self.paths for file in _files(path)]
 
     @cached_property
     def fingerprint(self) -> str:
         """Sixteen hex digits of the names and contents; results are stored under it."""
         digest = hashlib.sha256()
-        for file in self.files:
-            digest.update(file.name.encode())
-            try:
-                with file.open("rb") as handle:
-                    while block := handle.read(1 << 20):
-                        digest.update(block)
-            except OSError as error:
-                raise InputError(f"{file}: cannot be read ({error.strerror})") from error
+        for path in map(_absolute, self.paths):
+            for file in _files(path):
+                name = file.relative_to(path.parent).as_posix()  # with the folders below --data
+                digest.update(hashlib.sha256(name.encode(errors="surrogatepass")).digest())
+                try:
+                    with file.open("rb") as handle:
+                        digest.update(hashlib.file_digest(handle, "sha256").digest())
+                except OSError as error:
+                    raise InputError(f"{file}: cannot be read ({error.strerror})") from error
         return digest.hexdigest()[:16]
+
+
+def _absolute(path: Path) -> Path:
+    """The path with its name where it is given as ``.`` or ``..``; links are not followed."""
+    return Path(os.path.abspath(path))
+
+
+def _files(path: Path) -> list[Path]:
+    """A file itself; what a folder holds, hidden files and folders left out, in a fixed order."""
+    if not path.is_dir():
+        return [path]
+    return sorted(
+        p
+        for p in path.rglob("*")
+        if not any(part.startswith(".") for part in p.relative_to(path).parts) and p.is_file()
+    )
 
 
 def sniff(path: str | Path) -> Sniffed:
@@ -100,7 +114,7 @@ def sniff(path: str | Path) -> Sniffed:
         The path does not exist, cannot be read, is empty, or is of no kind known here.
     """
     path = Path(path)
-    if not path.exists():
+    if not os.path.exists(path):
         raise InputError(f"{path}: there is no such file or folder")
     if path.is_dir():
         return _sniff_folder(path)
@@ -124,7 +138,7 @@ def sniff(path: str | Path) -> Sniffed:
         return Sniffed(("trajectories",), "an HDF5 file")
     if suffix in (".parquet", ".pq") or head[:4] == b"PAR1":
         return Sniffed(("table",), "a Parquet table")
-    if suffix == ".npy" or head[:6] == b"\x93NUMPY":
+    if suffix == ".npy" or head.startswith(NUMPY):
         return _sniff_npy(path, head)
     if suffix == ".npz":
         return _sniff_npz(path)
@@ -132,12 +146,11 @@ def sniff(path: str | Path) -> Sniffed:
 
 
 def _sniff_folder(path: Path) -> Sniffed:
-    files = [p for p in sorted(path.rglob("*")) if p.is_file() and not p.name.startswith(".")]
+    files = _files(path)
     if not files:
         raise InputError(f"{path}: the folder is empty")
-    suffixes = {p.suffix.lower() for p in files}
-    if suffixes & IMAGES:
-        return Sniffed(("images",), f"a folder of {len(files)} images")
+    if images := sum(p.suffix.lower() in IMAGES for p in files):
+        return Sniffed(("images",), f"a folder of {images} images")
     first = next((p for p in files if p.suffix.lower() in {*MESHES, ".npy", ".xyz", ".csv"}), None)
     if first is None:
         raise InputError(
@@ -149,12 +162,13 @@ def _sniff_folder(path: Path) -> Sniffed:
 
 
 def _sniff_npy(path: Path, head: bytes) -> Sniffed:
+    # the header is a Python dict; only what is needed of it is read
+    found = re.search(rb"""['"]shape['"]\s*:\s*\(([\d\s,]*)\)""", head)
     try:
-        width, start = ("<H", 10) if head[6] == 1 else ("<I", 12)
-        (length,) = struct.unpack(width, head[8:start])
-        header = ast.literal_eval(head[start : start + length].decode("latin1"))
-        shape = tuple(header["shape"])
-    except (struct.error, ValueError, SyntaxError, KeyError, IndexError, TypeError) as error:
+        if not found or not head.startswith(NUMPY):
+            raise ValueError
+        shape = tuple(int(n) for n in found[1].split(b",") if n.strip())
+    except ValueError as error:
         raise InputError(f"{path}: not a readable .npy file") from error
     if len(shape) != 2:
         raise InputError(
@@ -169,7 +183,7 @@ def _sniff_npz(path: Path) -> Sniffed:
     try:
         with zipfile.ZipFile(path) as archive:
             names = [n.removesuffix(".npy") for n in archive.namelist()]
-    except (zipfile.BadZipFile, OSError) as error:
+    except (zipfile.BadZipFile, OSError, ValueError, NotImplementedError) as error:
         raise InputError(f"{path}: not a readable .npz file") from error
     if {"observations", "actions", "rewards"} <= set(names):
         return Sniffed(("trajectories",), "recorded trajectories")
@@ -177,43 +191,50 @@ def _sniff_npz(path: Path) -> Sniffed:
 
 
 def _sniff_text(path: Path, suffix: str, head: bytes) -> Sniffed:
+    whole = len(head) < HEAD
     try:
         # the head may end in the middle of a character
-        text = head.decode("utf-8-sig") if len(head) < HEAD else head[:-4].decode("utf-8", "ignore")
+        text = codecs.getincrementaldecoder("utf-8-sig")().decode(head, final=whole)
     except UnicodeDecodeError:
         text = "\0"
     if "\0" in text:
         raise InputError(
-            f"{path}: neither text nor a known binary format", f"known kinds: {', '.join(KINDS)}"
+            f"{path}: neither text in UTF-8 nor a known binary format",
+            f"save text as UTF-8; known kinds: {', '.join(KINDS)}",
         )
     lines = [line for line in text.splitlines() if line.strip()]
+    if not whole and len(lines) > 1:
+        lines.pop()  # cut short
     if not lines:
         raise InputError(f"{path}: the file holds only white space")
     if suffix in (".jsonl", ".ndjson"):
-        return _sniff_jsonl(path, lines[0])
+        return _sniff_jsonl(path)
     if suffix in (".csv", ".tsv", ".xyz", ".dat"):
-        return _sniff_rows(suffix, lines)
+        return _sniff_rows(suffix, lines[:50])
     return Sniffed(("text",), "plain text")
 
 
-def _sniff_jsonl(path: Path, line: str) -> Sniffed:
+def _sniff_jsonl(path: Path) -> Sniffed:
+    number, line = 1, ""
     try:
+        with path.open(encoding="utf-8-sig") as handle:  # the first record may be long
+            number, line = next((n, text) for n, text in enumerate(handle, 1) if text.strip())
         record = json.loads(line)
-    except ValueError as error:
-        raise InputError(f"{path}: line 1 is not JSON ({error})") from error
+    except (ValueError, RecursionError) as error:
+        reason = getattr(error, "msg", error)
+        raise InputError(f"{path}: line {number} is not JSON ({reason})") from error
     if not isinstance(record, dict):
-        raise InputError(f"{path}: line 1 is not a JSON object")
+        raise InputError(f"{path}: line {number} is not a JSON object")
     kinds = ("text", "table") if isinstance(record.get("text"), str) else ("table",)
     return Sniffed(kinds, f"JSON lines with fields {', '.join(list(record)[:8])}")
 
 
 def _sniff_rows(suffix: str, lines: list[str]) -> Sniffed:
-    sample = "\n".join(lines[:50])
-    try:
-        dialect: type[csv.Dialect] | csv.Dialect = csv.Sniffer().sniff(sample, ",;\t |")
-    except csv.Error:
-        dialect = csv.excel_tab if suffix == ".tsv" else csv.excel
-    rows = list(csv.reader(lines[:50], dialect))
+    separator = next((s for s in ";\t,|" if s in lines[0]), None)
+    if separator:
+        rows = list(csv.reader(lines, delimiter=separator, skipinitialspace=True))
+    else:  # lined up with spaces
+        rows = [line.split() for line in lines]
     body = [row for row in rows[1:] if row] or rows
     width = max(len(row) for row in rows)
     numeric = sum(all(_is_number(row[i]) for row in body if i < len(row)) for i in range(width))

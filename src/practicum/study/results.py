@@ -82,6 +82,8 @@ class Results:
         """The metric in arm ``a`` and in arm ``b`` on the cells both have finished."""
         first = self.values(metric, arm=a, **conditions)
         second = self.values(metric, arm=b, **conditions)
+        if first.empty or second.empty:
+            return first.iloc[:0], second.iloc[:0]
         first, second = first.align(second, join="inner")
         return first, second
 

@@ -8,6 +8,7 @@ import os
 import platform
 import signal
 import sys
+import threading
 import time
 import traceback
 from collections import defaultdict
@@ -197,9 +198,9 @@ def _execute(
                 yield _work(study, task, worker=False)
         return
     with _engine_config(engine, address, jobs):
-        yield from joblib.Parallel(
-            n_jobs=jobs, return_as="generator_unordered", pre_dispatch="all"
-        )(joblib.delayed(_work)(study, task) for task in tasks)
+        yield from joblib.Parallel(n_jobs=jobs, return_as="generator_unordered")(
+            joblib.delayed(_work)(study, task) for task in tasks
+        )
 
 
 def _split(group: list[Any], jobs: int, n_groups: int) -> list[list[Any]]:
@@ -248,9 +249,17 @@ def _limit_this_process() -> None:
     if not _limited:
         os.environ.update(dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"), "1"))
         threadpool_limits(1)
+        threading.Thread(target=_end_with_parent, args=(os.getppid(),), daemon=True).start()
         _limited = True
     if "torch" in sys.modules:
         sys.modules["torch"].set_num_threads(1)
+
+
+def _end_with_parent(parent: int) -> None:
+    """A worker whose runner was killed has nobody to hand its result to."""
+    while os.getppid() == parent:
+        time.sleep(1)
+    os._exit(1)
 
 
 @contextlib.contextmanager
