@@ -197,9 +197,10 @@ def _execute(
             for task in tasks:
                 yield _work(study, task, worker=False)
         return
+    runner = os.getpid() if engine == "local" else None
     with _engine_config(engine, address, jobs):
         yield from joblib.Parallel(n_jobs=jobs, return_as="generator_unordered")(
-            joblib.delayed(_work)(study, task) for task in tasks
+            joblib.delayed(_work)(study, task, runner=runner) for task in tasks
         )
 
 
@@ -210,11 +211,14 @@ def _split(group: list[Any], jobs: int, n_groups: int) -> list[list[Any]]:
 
 
 def _work(
-    study: Study, task: list[tuple[str, Trial]], worker: bool = True
+    study: Study,
+    task: list[tuple[str, Trial]],
+    worker: bool = True,
+    runner: int | None = None,
 ) -> list[tuple[str, Outcome | Failure]]:
     """Run one group; what raises is a Failure, and its neighbours are run alone."""
     if worker:
-        _limit_this_process()
+        _limit_this_process(runner)
     finished: list[tuple[str, Outcome | Failure]] = []
     if len(task) > 1:
         with contextlib.suppress(Exception, SystemExit):
@@ -243,13 +247,14 @@ def _work(
 _limited = False
 
 
-def _limit_this_process() -> None:
+def _limit_this_process(runner: int | None) -> None:
     """One thread for BLAS, OpenMP and torch in a worker, once; trials are what runs in parallel."""
     global _limited
     if not _limited:
         os.environ.update(dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"), "1"))
         threadpool_limits(1)
-        threading.Thread(target=_end_with_parent, args=(os.getppid(),), daemon=True).start()
+        if runner and os.name == "posix":
+            threading.Thread(target=_end_with_parent, args=(runner,), daemon=True).start()
         _limited = True
     if "torch" in sys.modules:
         sys.modules["torch"].set_num_threads(1)
