@@ -27,7 +27,8 @@ class PracticumError(Exception):
     def __str__(self) -> str:
         return f"{self.message} ({self.hint})" if self.hint else self.message
 
-    def __reduce__(self) -> tuple[type, tuple[str, str | None]]:  # keeps the hint when a worker process raises it
+    def __reduce__(self) -> tuple[type, tuple[str, str | None]]:
+        # keeps the hint when a worker process raises it
         return type(self), (self.message, self.hint)
 
 

@@ -160,3 +160,24 @@ def test_planar_effort_is_certified_too():
 def test_on_the_line_there_is_no_gap():
     x, y = rng(0).normal(size=(9, 1)), rng(1).exponential(size=(9, 1))
     assert procrustes_wasserstein(x, y, init="global").gap == pytest.approx(0, abs=1e-12)
+
+
+@pytest.mark.parametrize("index", [3, 40, 200, 411, 600])
+def test_auto_leaves_the_local_optima_of_outlines(index):
+    """Shifting an outline by one point is a local optimum; a noisy copy must still be found."""
+    X = shapes.cells(n_points=90).clouds[index].points
+    X = (X - X.mean(axis=0)) / np.sqrt(((X - X.mean(axis=0)) ** 2).sum(axis=1).mean())
+    Y = rng(index).permutation(X + 0.03 * rng(index).normal(size=X.shape))
+    Y = Y @ planar_rotation(1.0 + index)
+    certified = procrustes_wasserstein(X, Y, init="global")
+    assert procrustes_wasserstein(X, Y).squared <= 1.001 * certified.squared
+
+
+def test_the_neighbourhood_search_finds_the_best_nearby():
+    x, y = as_measure(cloud(30, 2, 0)), as_measure(cloud(30, 2, 7))
+    transport = Transport(x, y)
+    P = planar_rotation(0.4)
+    nearby = certificate.planar_neighbourhood(transport, P, half_width=0.2, max_evaluations=500)
+    grid = [correlation(transport, P @ planar_rotation(t)) for t in np.linspace(-0.2, 0.2, 200)]
+    assert max(grid) <= nearby.upper
+    assert correlation(transport, nearby.candidates[0]) >= max(grid) - 1e-3

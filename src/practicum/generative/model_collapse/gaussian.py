@@ -17,8 +17,10 @@ whatever other seeds are in the batch.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
@@ -32,8 +34,13 @@ if TYPE_CHECKING:
 
 Covariance = Literal["mle", "unbiased"] | str
 
-# Seeds simulated together: enough to hide Python's overhead, few enough to stay in the cache.
-_BATCH = 100
+# Seeds are simulated in blocks of about so many numbers, kept as sufficient statistics or as items:
+# enough to hide Python's overhead, few enough to stay in the cache.
+_STATISTICS, _ITEMS = 200_000, 4_000_000
+# What takes more memory for each seed is done for a few seeds at a time.
+_FEW = 5
+# The curves are computed for so many fits at a time, times d^2.
+_PLANES = 100_000
 
 
 @dataclass(frozen=True)
@@ -145,11 +152,13 @@ def gaussian_generations(
     """
     seeds = _check(n, d, generations, workflow, seeds, cov)
     simulate = _by_subsets if workflow == "accumulate-subsample" else _by_sufficient_statistics
-    batches = [
-        simulate(n, d, generations, workflow, seeds[i : i + _BATCH], ddof=int(cov == "unbiased"))
-        for i in range(0, len(seeds), _BATCH)
-    ]
-    curves = [np.concatenate(parts) for parts in zip(*batches, strict=True)]
+    evaluate = _Curves(d, min(d, n - 1))
+    curves = np.empty((4, generations, len(seeds)))
+    done = 0
+    for fits in simulate(n, d, generations, workflow, seeds, ddof=int(cov == "unbiased")):
+        curves[:, :, done : done + fits.shape[1]] = evaluate(fits)
+        done += fits.shape[1]
+    curves = np.ascontiguousarray(curves.swapaxes(1, 2))
     return GaussianTrajectories(workflow, n, d, cov, seeds, *curves)
 
 
@@ -227,127 +236,241 @@ def _check(n, d, generations, workflow, seeds, cov) -> tuple[int, ...]:
 
 
 def _streams(seeds: Sequence[int]) -> list[np.random.Generator]:
-    # SFC64: the quickest of numpy's bit generators, and drawing is most of the cost here.
+    # SFC64: the quickest of numpy's bit generators, and drawing is much of the cost here.
     return [np.random.Generator(np.random.SFC64(seed)) for seed in seeds]
 
 
-def _real_fit(rngs, n: int, d: int, ddof: int):
-    """Fit generation 1 on real data: the same numbers in every workflow.
+def _blocks(seeds: Sequence[int], size: int) -> list[Sequence[int]]:
+    size = max(size, 1)
+    return [seeds[i : i + size] for i in range(0, len(seeds), size)]
 
-    Returns the mean (seeds, d), a factor C (seeds, d, r) with Sigma_1 = C C^T and
-    r = min(d, n - 1), and the items' coordinates w (seeds, n, r): item = mean + C w.
+
+def _arrays(dtype, *shapes: tuple[int, ...]) -> list[np.ndarray]:
+    """Zeroed arrays in one piece of memory, for all blocks of seeds to use.
+
+    Memory is slow when it is first written to.  Of freed memory the C library keeps about twice
+    its largest piece, so one piece comes back without that cost in the next call.
     """
-    x = np.empty((len(rngs), n, d))
-    for rng, rows in zip(rngs, x, strict=True):
-        rng.standard_normal(out=rows)
-    mean = _column_means(x)
-    q, r = np.linalg.qr(x - mean[:, None])
-    rank, scale = min(d, n - 1), np.sqrt(n - ddof)
-    r = r[:, :rank]
-    sign = np.where(np.diagonal(r, axis1=1, axis2=2) < 0, -1.0, 1.0)
-    factor = np.swapaxes(r * sign[:, :, None], 1, 2) / scale
-    return mean, np.ascontiguousarray(factor), q[:, :, :rank] * sign[:, None] * scale
+    ends = np.cumsum([math.prod(shape) for shape in shapes])
+    pieces = np.split(np.zeros(ends[-1], dtype), ends[:-1])
+    return [piece.reshape(shape) for piece, shape in zip(pieces, shapes, strict=True)]
 
 
-def _column_means(x: Float[np.ndarray, "b n d"]) -> Float[np.ndarray, "b d"]:
-    # A product with ones: three times as fast as x.mean(axis=1) for a small d.
-    return np.matmul(np.full((1, x.shape[1]), 1 / x.shape[1]), x)[:, 0]
+def _noise_type(n: int, rank: int) -> type:
+    """Precision of standard normal variables, and of items made of them.
+
+    Single precision takes a third of the time to draw and half the memory to move.  With many
+    more items than dimensions all covariances are well conditioned, and rounding moves them by
+    about 1e-6 of themselves, far below their sampling error.  Fits and curves are double anyway.
+    """
+    return np.float32 if n >= max(32, 4 * rank) else np.float64
+
+
+def _standard_normal(rngs, out: Float[np.ndarray, "seeds rows columns"]) -> None:
+    """Fill in standard normal variables, each seed's from its own stream."""
+    if out.dtype == np.float64:
+        for rng, rows in zip(rngs, out, strict=True):
+            rng.standard_normal(out=rows)
+        return
+    # Box and Muller, because numpy's single-precision functions are so quick.  Exact but for
+    # rounding and for the probability of 2^-32 beyond 6.7.
+    flat = out.reshape(len(out), -1)
+    size = flat.shape[1]
+    half = (size + 1) // 2
+    bits = np.stack([rng.bit_generator.random_raw(half) for rng in rngs])
+    uniform = bits.view(np.uint32).astype(np.float32)
+    radius, angle = uniform[:, :half], uniform[:, half:]
+    radius += np.float32(0.5)
+    radius *= np.float32(2**-32)
+    np.log(radius, out=radius)
+    radius *= np.float32(-2)
+    np.sqrt(radius, out=radius)
+    angle *= np.float32(2 * np.pi * 2**-32)
+    np.cos(angle, out=flat[:, :half])
+    flat[:, :half] *= radius
+    np.sin(angle[:, : size - half], out=flat[:, half:])
+    flat[:, half:] *= radius[:, : size - half]
 
 
 # ------------------------------------------------------------- replace and accumulate
 
 
 def _by_sufficient_statistics(n, d, generations, workflow, seeds, ddof):
-    rngs = _streams(seeds)
-    mean, factor, _ = _real_fit(rngs, n, d, ddof)
-    relative, steps = _relative_updates(rngs, n, generations - 1, factor.shape[2], workflow, ddof)
-    out = _Metrics(len(seeds), generations, d)
-    out.record(0, mean, factor)
-    for t in range(1, generations):
-        mean = mean + np.matmul(factor, steps[:, t - 1, :, None])[:, :, 0]
-        factor = np.matmul(factor, relative[:, t - 1])
-        out.record(t, mean, factor)
-    return out.finish()
+    """Yield the fits [C, mean] (generations, seeds, d, r + 1) of one block of seeds after another.
+
+    Sigma = C C^T, and r = min(d, n - 1).
+    """
+    rank = min(d, n - 1)
+    # Items in the pool before each new chunk; the control has dropped the first, real ones.
+    pool = n * (np.arange(generations - 1) + (workflow == "accumulate"))
+    if workflow == "replace":
+        pool[:] = 0
+    blocks = _blocks(seeds, _STATISTICS // (generations * d * d))
+    size = len(blocks[0])
+    all_updates, all_fits = _arrays(
+        float, (generations - 1, size, rank, rank + 1), (generations, size, d, rank + 1)
+    )
+    for block in blocks:
+        updates, fits = all_updates[:, : len(block)], all_fits[:, : len(block)]
+        rngs = _streams(block)
+        fits[0] = _first_fits(rngs, n, d, ddof)
+        for i in range(0, len(block), _FEW):
+            few = slice(i, i + _FEW)
+            _relative_updates(rngs[few], n, pool, ddof, out=updates[:, few])
+        for t in range(1, generations):
+            # [C_{t+1}, mu_{t+1} - mu_t] = C_t [R_t, u_t]
+            np.matmul(fits[t - 1, :, :, :rank], updates[t - 1], out=fits[t])
+        np.cumsum(fits[..., rank], axis=0, out=fits[..., rank])
+        yield fits
 
 
-def _relative_updates(rngs, n, steps, rank, workflow, ddof):
-    """Draw how each fit moves, in the coordinates of the fit before it.
+def _first_fits(rngs, n: int, d: int, ddof: int) -> Float[np.ndarray, "seeds d columns"]:
+    """Fit to real data, the same numbers in every workflow: a new chunk and no pool before it."""
+    fits = np.zeros((1, len(rngs), d, min(d, n - 1) + 1))
+    _relative_updates(rngs, n, np.zeros(1), ddof, out=fits)
+    return fits[0]
+
+
+def _relative_updates(rngs, n, pool, ddof, out) -> None:
+    """Draw how each fit of some seeds moves, in the coordinates of the fit before it.
 
     With Sigma_t = C_t C_t^T, a new chunk has mean mu_t + C_t z / sqrt(n) and scatter
     C_t A A^T C_t^T (A: Bartlett factor of a standard Wishart matrix with n - 1 degrees).
     Hence C_{t+1} = C_t R_t and mu_{t+1} = mu_t + C_t u_t, and R, u need no earlier fit.
+
+    Out: [R_t, u_t], shape (steps, seeds, d, r + 1); d = r but for the first fit.  What is above
+    the diagonal must be 0, and stays so.
     """
-    bartlett, z = _standard_chunks(rngs, n, steps, rank)
-    if workflow == "replace":
-        return bartlett / np.sqrt(n - ddof), z / np.sqrt(n)
-    # Items in the pool before the new chunk; the control has dropped the first, real ones.
-    pool = n * np.arange(workflow == "accumulate", steps + (workflow == "accumulate"))[:, None]
-    offset = z / np.sqrt(n)  # chunk mean - pool mean
-    weighted = offset * np.sqrt(pool * n / (pool + n))
-    scatter = np.matmul(bartlett, bartlett.swapaxes(-1, -2))
-    scatter += weighted[..., :, None] * weighted[..., None, :]
-    diagonal = np.arange(rank)
-    scatter[..., diagonal, diagonal] += np.maximum(pool - ddof, 0)
-    scatter /= (pool + n - ddof)[..., None]
-    return np.linalg.cholesky(scatter), offset * (n / (pool + n))
+    steps, seeds, d, columns = out.shape
+    flat = out.reshape(steps, seeds, d * columns)  # a view
+    below, diagonal = _lower_positions(d, columns)
+    normals = np.empty((seeds, steps, d + below.size), _noise_type(n, columns - 1))
+    _standard_normal(rngs, normals)
+    normals = normals.swapaxes(0, 1)
+    flat[:, :, below] = normals[:, :, d:]
+    degrees = n - 1 - np.arange(columns - 1)
+    squares = [rng.chisquare(degrees, (steps, columns - 1)) for rng in rngs]
+    flat[:, :, diagonal] = np.sqrt(np.stack(squares, axis=1))
+    z, pool = normals[:, :, :d].astype(float), pool[:, None, None]
+    if pool.any():
+        # The pool's scatter: the old one (I), the chunk's, and that between the two means.
+        out[..., -1] = z * np.sqrt(pool / (pool + n))
+        scatter = np.matmul(out, out.swapaxes(2, 3))
+        scatter.reshape(steps, seeds, d * d)[:, :, :: d + 1] += np.maximum(pool - ddof, 0)
+        out[..., :-1] = np.linalg.cholesky(scatter)
+    flat /= np.sqrt(pool + n - ddof)
+    out[..., -1] = z * (np.sqrt(n) / (pool + n))
 
 
-def _standard_chunks(rngs, n: int, steps: int, rank: int):
-    """Bartlett factors (seeds, steps, r, r) and mean directions (seeds, steps, r) of chunks."""
-    below = rank * (rank - 1) // 2
-    normals = np.empty((len(rngs), steps, rank + below))
-    gammas = np.empty((len(rngs), steps, rank))
-    shapes = (n - 1 - np.arange(rank)) / 2
-    for i, rng in enumerate(rngs):
-        rng.standard_normal(out=normals[i])
-        rng.standard_gamma(shapes, out=gammas[i])
-    bartlett = np.zeros((len(rngs), steps, rank, rank))
-    diagonal = np.arange(rank)
-    bartlett[..., diagonal, diagonal] = np.sqrt(2 * gammas)
-    start = rank
-    for row in range(1, rank):
-        bartlett[..., row, :row] = normals[..., start : start + row]
-        start += row
-    return bartlett, normals[..., :rank]
+@cache
+def _lower_positions(d: int, columns: int):
+    """Where the entries below and on the diagonal are in a flattened (d, columns) matrix."""
+    row, column = np.tril_indices(d, -1, columns - 1)
+    return row * columns + column, np.arange(columns - 1) * (columns + 1)
 
 
 # ------------------------------------------------------------- accumulate-subsample
 
 
 def _by_subsets(n, d, generations, workflow, seeds, ddof):
+    """Yield the fits [C, mean] (generations, seeds, d, r + 1) of one block of seeds after another.
+
+    All in the coordinates of the first fit: item = mean + C w.  There the real items have mean 0
+    and covariance I, and d >= n needs no special case.
+    """
     del workflow  # the same signature as _by_sufficient_statistics
-    rngs = _streams(seeds)
-    mean, factor, real = _real_fit(rngs, n, d, ddof)
-    subsets, used = _plans(rngs, n, generations)
-    # All in the coordinates of the first fit: item = mean + factor w.  There the real items have
-    # mean 0 and covariance I, and d >= n needs no special case.
-    rank = factor.shape[2]
-    pool = np.empty((len(seeds), generations, n, rank))
-    pool[:, 0] = real
-    noise = np.zeros((len(seeds), n, rank))
-    train = np.empty((len(seeds) * n, rank))
-    m, root = np.zeros((len(seeds), rank)), np.broadcast_to(np.eye(rank), (len(seeds), rank, rank))
-    out = _Metrics(len(seeds), generations, d)
-    out.record(0, mean, factor)
-    for t in range(1, generations):
-        for rng, rows, count in zip(rngs, noise, used[t], strict=True):
-            rng.standard_normal(out=rows[:count])
-        # All n rows, also the unused ones: one shape for every seed keeps the rounding the same.
-        np.matmul(noise, root.swapaxes(1, 2), out=pool[:, t])
-        pool[:, t, : used[t].max()] += m[:, None]
-        np.take(pool.reshape(-1, rank), subsets[t], axis=0, out=train, mode="clip")
-        m, root = _fit(train.reshape(noise.shape), ddof)
-        out.record(t, mean + np.matmul(factor, m[:, :, None])[:, :, 0], np.matmul(factor, root))
-    return out.finish()
+    rank = min(d, n - 1)
+    usual = _usual_use(n, generations)
+    start = np.cumsum([0, 0, *usual[1:]]).tolist()  # of a chunk's noise; real items have none
+    blocks = _blocks(seeds, _ITEMS // (generations * n * d))
+    size = len(blocks[0])
+    all_noise, items, all_train = _arrays(
+        _noise_type(n, rank),
+        (size, start[-1], rank + 1),
+        (size * generations * n, rank),
+        (size, n, rank),
+    )
+    all_relative, all_fits = _arrays(
+        float, (generations, size, rank, rank + 1), (generations, size, d, rank + 1)
+    )
+    for block in blocks:
+        k = len(block)
+        noise, train = all_noise[:k], all_train[:k]
+        relative, fits = all_relative[:, :k], all_fits[:, :k]
+        pool = items[: k * generations * n]
+        chunks = pool.reshape(generations, k, n, rank)
+        rngs = _streams(block)
+        first = _first_fits(rngs, n, d, ddof)
+        chunks[0] = _real_coordinates(rngs, n, rank, ddof)
+        subsets, more = _plans(rngs, n, usual)
+        _draw_noise(rngs, noise)
+        relative[0] = np.eye(rank, rank + 1)
+        for t in range(1, generations):
+            affine = relative[t - 1].astype(noise.dtype).swapaxes(1, 2)
+            _write_chunk(chunks[t], noise[:, start[t] : start[t + 1]], affine, rngs, more[t])
+            np.take(pool, subsets[t], axis=0, mode="clip", out=train)
+            _fit(train, ddof, out=relative[t])
+        np.matmul(first[:, :, :rank], relative, out=fits)
+        fits[..., rank] += first[..., rank]
+        yield fits
 
 
-def _fit(x: Float[np.ndarray, "b n r"], ddof: int):
-    m = _column_means(x)
+def _real_coordinates(rngs, n: int, rank: int, ddof: int) -> Float[np.ndarray, "seeds n r"]:
+    """The real items given their fit: uniform among those with mean 0 and covariance I.
+
+    In the QR decomposition of centred normals Q is independent of R, which is the fit's factor.
+    """
+    x = np.empty((len(rngs), n, rank), _noise_type(n, rank))
+    _standard_normal(rngs, x)
+    x = x.astype(float)
+    x -= _sums(x)[:, None] / n
+    q, r = np.linalg.qr(x)
+    sign = np.where(np.diagonal(r, axis1=1, axis2=2) < 0, -1.0, 1.0)
+    return q * (sign * np.sqrt(n - ddof))[:, None]
+
+
+def _usual_use(n: int, generations: int) -> list[int]:
+    """How many items of each chunk are ever drawn, but for one seed in about a thousand."""
+    missed = np.arange(generations) / generations  # probability: 1 - 1/s for all later pools s n
+    usual = n * (1 - missed) + 3 * np.sqrt(n * missed * (1 - missed))
+    return np.minimum(np.ceil(usual), n).astype(int).tolist()
+
+
+def _draw_noise(rngs, out: Float[np.ndarray, "seeds rows columns"]) -> None:
+    """Fill in rows [z, 1], z standard normal."""
+    for i in range(len(rngs)):  # one by one stays in the cache
+        _standard_normal(rngs[i : i + 1], out[i : i + 1])  # the last column too: simpler to draw
+    out[..., -1] = 1
+
+
+def _write_chunk(chunk, noise, affine, rngs, more) -> None:
+    """Write the items of one chunk, mean + C z: as many as usual, and the rest where more are used.
+
+    Rounding may depend on the shapes of a product, and these must not depend on the other seeds.
+    """
+    usual = noise.shape[1]
+    np.matmul(noise, affine, out=chunk[:, :usual])
+    for i in more:
+        rest = np.empty((1, chunk.shape[1] - usual, noise.shape[2]), noise.dtype)
+        _draw_noise(rngs[i : i + 1], rest)
+        np.matmul(rest, affine[i : i + 1], out=chunk[i : i + 1, usual:])
+
+
+def _fit(x: Float[np.ndarray, "b n r"], ddof: int, out: Float[np.ndarray, "b r columns"]) -> None:
+    """Write [C, mean] of every batch."""
     n = x.shape[1]
+    total = _sums(x).astype(float)
+    mean = total / n
     # One pass is safe: the coordinates are standardised, so the mean is never large.
-    scatter = np.matmul(x.swapaxes(1, 2), x)
-    scatter -= n * m[:, :, None] * m[:, None, :]
-    return m, _lower_factor(scatter / (n - ddof))
+    scatter = np.matmul(x.swapaxes(1, 2), x).astype(float)
+    scatter -= total[:, :, None] * mean[:, None]
+    scatter /= n - ddof
+    out[..., :-1], out[..., -1] = _lower_factor(scatter), mean
+
+
+def _sums(x: Float[np.ndarray, "b n r"]) -> Float[np.ndarray, "b r"]:
+    # A product with ones: several times as fast as x.sum(axis=1) for a small r.
+    return np.matmul(np.ones((1, x.shape[1]), x.dtype), x)[:, 0]
 
 
 def _lower_factor(sigma: Float[np.ndarray, "b r r"]) -> Float[np.ndarray, "b r r"]:
@@ -367,126 +490,130 @@ def _lower_factor_one(sigma: Float[np.ndarray, "r r"]) -> Float[np.ndarray, "r r
         return lower * np.where(np.diagonal(lower) < 0, -1.0, 1.0)
 
 
-def _plans(rngs, n: int, generations: int):
+# ------------------------------------------------------------- which items are drawn
+
+
+def _plans(rngs, n: int, usual: Sequence[int]):
     """Draw every subset of every seed before any item exists.
 
     Returns
     -------
-    subsets : int array, shape (generations, seeds * n)
-        Row t: what fit t+1 is trained on, as rows of the pools of all seeds laid end to end.
-    used : int array, shape (generations, seeds)
-        How many items of each chunk are ever drawn; these have slots 0 .. used-1.
+    subsets : int array, shape (generations, seeds, n)
+        Row t of a seed: what its fit t+1 is trained on, as rows of the pool.  The pool lies chunk
+        by chunk, within a chunk seed by seed, with n slots for each; used items come first.
+    more : list of list of int
+        The seeds that use more slots of a chunk than usual.
     """
-    subsets = np.empty((generations, len(rngs), n), dtype=np.int64)
-    used = np.empty((generations, len(rngs)), dtype=np.int64)
-    for i, rng in enumerate(rngs):
-        chosen, used[:, i] = _plan(rng, n, generations)
-        np.add(chosen, i * generations * n, out=subsets[:, i])
-    return subsets.reshape(generations, -1), used
-
-
-def _plan(rng: np.random.Generator, n: int, generations: int):
-    """One seed's subsets (generations, n) as ``chunk * n + slot``, and the counts of used items."""
-    subsets = _uniform_subsets(rng, n, generations)
-    drawn: Bool[np.ndarray, " items"] = np.zeros(generations * n, dtype=bool)
-    drawn[subsets.ravel()] = True
-    # Items of a chunk are exchangeable: moving the used ones to the front changes no distribution.
-    slots = np.cumsum(drawn.reshape(generations, n), axis=1, dtype=np.int32)
-    used = slots[:, -1].copy()
-    slots += np.arange(generations, dtype=np.int32)[:, None] * n - 1
-    return slots.ravel()[subsets], used
+    seeds, generations = len(rngs), len(usual)
+    plans = np.empty((generations, seeds, n), dtype=np.int32)
+    more: list[list[int]] = [[] for _ in usual]
+    chunk = np.arange(generations, dtype=np.int32)
+    before = np.zeros_like(chunk)
+    for i, subsets in enumerate(_uniform_subsets(rngs, n, generations)):
+        items = subsets.astype(np.intp)
+        drawn: Bool[np.ndarray, " items"] = np.zeros(generations * n, dtype=bool)
+        drawn[items] = True
+        # Items of a chunk are exchangeable: moving the used ones to the front is no change.
+        slots = np.cumsum(drawn, dtype=np.int32).reshape(generations, n)
+        before[1:] = slots[:-1, -1]
+        for t in np.flatnonzero(slots[:, -1] - before > usual).tolist():
+            more[t].append(i)
+        slots += ((chunk * seeds + i) * n - before - 1)[:, None]
+        plans[:, i] = slots.ravel().take(items, mode="clip")
+    return plans, more
 
 
 def _uniform_subsets(
-    rng: np.random.Generator, n: int, generations: int
-) -> Int[np.ndarray, "generations n"]:
-    """Row t: n distinct integers below (t+1) n, uniform over all such subsets.
+    rngs: Sequence[np.random.Generator], n: int, generations: int
+) -> Int[np.ndarray, "seeds generations n"]:
+    """Row t of a seed: n distinct integers below (t+1) n, uniform over all such subsets, sorted.
 
-    Draw with replacement and draw again whatever repeats.  The procedure treats all integers
-    alike, so every subset is equally likely.  Repeats are found with Briggs and Torczon's sparse
-    set, which needs no cleared memory.
+    Draw with replacement and draw again whatever repeats, until nothing does.  The procedure
+    treats all integers alike, so every subset is equally likely.
     """
-    row = np.repeat(np.arange(generations), n)
-    size = (row + 1) * n
-    first = n * row * (row + 1) // 2  # a separate range of keys for every row
-    key = first + (rng.random(row.size) * size).astype(np.int64)
-    key[:n] = np.arange(n)  # the first pool is taken whole
-    owner = np.empty(n * generations * (generations + 1) // 2, dtype=np.int64)
-    owner[key] = place = np.arange(row.size)
-    repeats = np.flatnonzero(owner[key] != place)
-    while repeats.size:
-        new = first[repeats] + (rng.random(repeats.size) * size[repeats]).astype(np.int64)
-        key[repeats] = -1
-        holder = owner[new]
-        taken = (holder >= 0) & (holder < key.size)
-        taken[taken] = key[holder[taken]] == new[taken]
-        fresh, where = new[~taken], repeats[~taken]
-        owner[fresh] = where
-        won = owner[fresh] == where
-        key[where[won]] = fresh[won]
-        repeats = np.concatenate([repeats[taken], where[~won]])
-    return (key - first).reshape(generations, n)
+    size = n * np.arange(1.0, generations + 1)
+    uniform = np.empty((generations, n))
+    subsets = np.empty((len(rngs), generations, n), dtype=np.int32)
+    for rng, subset in zip(rngs, subsets, strict=True):
+        rng.random(out=uniform)
+        np.multiply(uniform, size[:, None], out=subset, casting="unsafe")
+        subset[0] = np.arange(n)  # the first pool is taken whole
+        subset.sort(axis=1)
+    rows = subsets.reshape(-1, n)
+    part, where = rows, np.arange(len(rows))  # the rows that may hold repeats
+    while True:
+        repeats = np.flatnonzero(_repeats(part))
+        if not repeats.size:
+            return subsets
+        # Rows are in the order of the seeds: each seed draws again from its own stream.
+        row = repeats // n
+        counts = np.bincount(where[row] // generations, minlength=len(rngs)).tolist()
+        again = np.concatenate([rng.random(k) for rng, k in zip(rngs, counts, strict=True)])
+        part.reshape(-1)[repeats] = again * size[where[row] % generations]
+        changed = np.flatnonzero(np.bincount(row))
+        part, where = part[changed], where[changed]
+        part.sort(axis=1)
+        rows[where] = part
 
 
-# ------------------------------------------------------------- metrics
+def _repeats(rows: Int[np.ndarray, "rows n"]) -> Bool[np.ndarray, "rows n"]:
+    """Where an entry of a sorted row equals the one before it."""
+    flat = rows.reshape(-1)
+    repeats = np.empty(rows.shape, dtype=bool)
+    np.equal(flat[1:], flat[:-1], out=repeats.reshape(-1)[1:])
+    repeats[:, 0] = False
+    return repeats
 
 
-class _Metrics:
-    """Keeps mean and factor of every fit and turns them into the four curves at the end.
+# ------------------------------------------------------------- curves
 
-    The factor's entries lie on the first axes, (d, r, generations, seeds), so that the triangular
-    inverse is a few long elementwise operations, which round alike whatever the batch.
+
+class _Curves:
+    """Trace ratio, log-determinant ratio, squared error of the mean and loss of every fit.
+
+    The fits' entries go to the first axes, (d, r + 1, fits), always of the same size: then all is
+    a few long elementwise operations, which round alike whatever the batch.
     """
 
-    def __init__(self, n_seeds: int, generations: int, d: int) -> None:
-        self.mean = np.empty((d, generations, n_seeds))
-        self.factor: np.ndarray | None = None
+    def __init__(self, d: int, rank: int) -> None:
+        self.size = max(_PLANES // (d * d), 1)
+        self.planes = np.ones((d, rank + 1, self.size))
+        self.white = np.zeros((d, d + 1, self.size))
 
-    def record(self, t: int, mean, factor) -> None:
-        if self.factor is None:
-            self.factor = np.empty((*factor.shape[1:], *self.mean.shape[1:]))
-        self.mean[:, t] = mean.T
-        np.copyto(self.factor[:, :, t], factor.transpose(1, 2, 0))
+    def __call__(self, fits: Float[np.ndarray, "generations seeds d columns"]):
+        flat = fits.reshape(-1, *fits.shape[2:])
+        curves = np.empty((4, len(flat)))
+        for i in range(0, len(flat), self.size):
+            part = flat[i : i + self.size]
+            self.planes[:, :, : len(part)] = part.transpose(1, 2, 0)
+            for curve, values in zip(curves, self._evaluate(), strict=True):
+                curve[i : i + self.size] = values[: len(part)]
+        return curves.reshape(4, *fits.shape[:2])
 
-    def finish(self) -> list[Float[np.ndarray, "seeds generations"]]:
-        d, rank = self.factor.shape[:2]
-        trace, error = _sum_of_squares(self.factor), _sum_of_squares(self.mean)
-        log_det = np.full_like(trace, -np.inf)
-        nll = np.full_like(trace, np.inf)
+    def _evaluate(self):
+        lower, mean = self.planes[:, :-1], self.planes[:, -1]
+        d, rank, _ = lower.shape
+        trace, error = _sum_of_squares(lower), _sum_of_squares(mean[:, None])
+        log_det, nll = np.full_like(trace, -np.inf), np.full_like(trace, np.inf)
         if rank == d:
-            log_det, nll = self._likelihood()
-        return [np.ascontiguousarray(a.T) for a in (trace / d, log_det, error, nll)]
-
-    def _likelihood(self):
-        d = self.factor.shape[0]
-        with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
-            log_det = 2 * sum(np.log(self.factor[i, i]) for i in range(d))
-            inverse = _triangular_inverse(self.factor)
-            spread = _sum_of_squares(inverse)
-            for i in range(d):
-                spread += sum(inverse[i, j] * self.mean[j] for j in range(i + 1)) ** 2
-            nll = 0.5 * (d * np.log(2 * np.pi) + log_det + spread)
-        # A covariance that has underflowed to singular: inf - inf would be NaN.
-        return log_det, np.where(np.isfinite(nll), nll, np.inf)
+            with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
+                log_det = 2 * sum(np.log(lower[i, i]) for i in range(d))
+                _whiten(mean, lower, out=self.white)
+                nll = 0.5 * (d * np.log(2 * np.pi) + log_det + _sum_of_squares(self.white))
+            # A covariance that has underflowed to singular: inf - inf would be NaN.
+            nll[~np.isfinite(nll)] = np.inf
+        return trace / d, log_det, error, nll
 
 
-def _sum_of_squares(a: Float[np.ndarray, "..."]) -> Float[np.ndarray, "generations seeds"]:
-    planes = a.reshape(-1, *a.shape[-2:])
-    total = planes[0] * planes[0]
-    for plane in planes[1:]:
-        total += plane * plane
-    return total
+def _sum_of_squares(a: Float[np.ndarray, "rows columns fits"]) -> Float[np.ndarray, " fits"]:
+    return np.einsum("ijf,ijf->f", a, a)
 
 
-def _triangular_inverse(lower: Float[np.ndarray, "d d g s"]) -> Float[np.ndarray, "d d g s"]:
-    """Forward substitution, all matrices at once."""
-    d = lower.shape[0]
-    inverse = np.zeros_like(lower)
-    for i in range(d):
-        inverse[i, i] = 1 / lower[i, i]
-        for j in range(i):
-            total = lower[i, j] * inverse[j, j]
-            for k in range(j + 1, i):
-                total += lower[i, k] * inverse[k, j]
-            np.multiply(total, -inverse[i, i], out=inverse[i, j])
-    return inverse
+def _whiten(mean, lower, out: Float[np.ndarray, "d columns fits"]) -> None:
+    """L^-1 [mean, I] by forward substitution, all fits at once."""
+    out[:, 0], out[:, 1:] = mean, 0
+    for i in range(len(mean)):
+        scale = 1 / lower[i, i]
+        out[i, : i + 1] *= scale
+        out[i, i + 1] = scale
+        out[i + 1 :, : i + 2] -= lower[i + 1 :, i, None] * out[i, : i + 2]

@@ -13,11 +13,11 @@ a point of K (or of the other determinant's polygon). Every evaluation yields a 
 lower bound on h*) and a line that K does not cross. For neighbouring angles ``s < t < s + pi``,
 every direction between them is a non-negative combination of the two, so sublinearity gives
 ``h(u) <= <v, u>`` there, with v the point where the two lines cross. Hence h is at most ``|v|``
-on the arc if v points into it, and at most ``max(h(s), h(t))`` otherwise. The
-arc with the largest bound is cut at the direction of v, until no bound exceeds the best vertex by
-more than asked. With the polygon's vertices finite in number, the search ends even when zero
-is asked for. Equal values at both ends give ``|v| = h / cos((t - s) / 2)``: the
-cover bound of the paper card is the first step of this search.
+on the arc if v points into it, and at most ``max(h(s), h(t))`` otherwise. The arc with the largest
+bound is cut at the direction of v, until no bound exceeds the best vertex by more than asked. K
+has finitely many vertices, so the search ends even when a gap of zero is asked for. Equal
+values at both ends give ``|v| = h / cos((t - s) / 2)``, the bound of an evenly spaced cover: such
+a cover is the first step of this search, refined only where it matters.
 
 **Space** (:func:`spatial_optimum`). Let ``P = P* R`` with P* optimal and R a rotation by
 ``delta <= pi/2`` about an axis a, and let M* come from an optimal plan at P*. By the Procrustes
@@ -117,8 +117,8 @@ class _Search:
         self._values: list[float] = []
         self._improved: list[np.ndarray] = []
 
-    def evaluate(self, P: Float[np.ndarray, "d d"]) -> tuple[float, Float[np.ndarray, "d d"]]:
-        """``h(P)`` and its matrix M; the Procrustes step of M is kept as a candidate."""
+    def evaluate(self, P: Float[np.ndarray, "d d"]) -> float:
+        """``h(P)``; the Procrustes step of its matrix M is kept as a candidate."""
         cross = self.transport.cross(self.transport.plan(P))
         improved, signed = procrustes(cross, self.group)
         value = float(signed.sum())
@@ -126,7 +126,7 @@ class _Search:
         self.best = max(self.best, value)
         self._values.append(value)
         self._improved.append(improved)
-        return float(np.sum(P * cross)), cross
+        return float(np.sum(P * cross))
 
     def target(self) -> float:
         """Upper bounds on h at or below this need no further search."""
@@ -163,28 +163,62 @@ def planar_optimum(
     for P in start:
         search.evaluate(P)
     mirrors = [np.eye(2)] if group == "SO" else [np.eye(2), np.diag([1.0, -1.0])]
-    arcs: list[tuple[float, int, _Ray, _Ray, int]] = []
-    ticket = itertools.count()  # equal bounds leave the heap in the order they came
+    arcs = _Arcs(search)
+    for mirror in mirrors:
+        arcs.add(mirror, np.arange(9) * np.pi / 4)
+    arcs.refine(max_evaluations)
+    return search.optimum(arcs.bound)
 
-    def add(left: _Ray, right: _Ray, component: int) -> None:
-        bound, _ = _arc_bound(left, right)
-        heapq.heappush(arcs, (-bound, next(ticket), left, right, component))
 
-    def ray(angle: float, component: int) -> _Ray:
-        value, _ = search.evaluate(mirrors[component] @ planar_rotation(angle))
-        return _Ray(angle, value)
+def planar_neighbourhood(
+    transport: Transport, P: Float[np.ndarray, "2 2"], *, half_width: float, max_evaluations: int
+) -> Optimum:
+    """The same search within ``half_width`` radians of P.
 
-    for component in range(len(mirrors)):
-        rays = [ray(angle, component) for angle in np.arange(8) * np.pi / 4]
-        rays.append(_Ray(2 * np.pi, rays[0].value))
+    Outlines have a local optimum for every shift by one point: alternation cannot leave it, a
+    search over a few degrees can.
+    """
+    search = _Search(transport, "O", relative_gap=1e-3)
+    arcs = _Arcs(search)
+    arcs.add(P, np.array([-half_width, 0.0, half_width]))
+    arcs.refine(max_evaluations)
+    return search.optimum(arcs.bound)
+
+
+class _Arcs:
+    """Arcs of directions that may still hold the optimum, the one with the largest bound first."""
+
+    def __init__(self, search: _Search) -> None:
+        self.search = search
+        self._heap: list[tuple[float, int, _Ray, _Ray, np.ndarray]] = []
+        self._ticket = itertools.count()  # equal bounds leave the heap in the order they came
+
+    @property
+    def bound(self) -> float:
+        """No direction of any arc has a larger correlation."""
+        return -self._heap[0][0]
+
+    def add(self, origin: Float[np.ndarray, "2 2"], angles: Float[np.ndarray, " k"]) -> None:
+        """Evaluate ``origin @ P(angle)`` at every angle, and keep the arcs in between."""
+        rays = [self._ray(origin, float(angle)) for angle in angles]
         for left, right in itertools.pairwise(rays):
-            add(left, right, component)
-    while -arcs[0][0] > search.target() and search.evaluations < max_evaluations:
-        _, _, left, right, component = heapq.heappop(arcs)
-        middle = ray(_arc_bound(left, right)[1], component)
-        add(left, middle, component)
-        add(middle, right, component)
-    return search.optimum(upper=-arcs[0][0])
+            self._push(origin, left, right)
+
+    def refine(self, max_evaluations: int) -> None:
+        """Cut the most promising arc until none can win, or the evaluations are spent."""
+        search = self.search
+        while self.bound > search.target() and search.evaluations < max_evaluations:
+            _, _, left, right, origin = heapq.heappop(self._heap)
+            middle = self._ray(origin, _arc_bound(left, right)[1])
+            self._push(origin, left, middle)
+            self._push(origin, middle, right)
+
+    def _ray(self, origin: np.ndarray, angle: float) -> _Ray:
+        return _Ray(angle, self.search.evaluate(origin @ planar_rotation(angle)))
+
+    def _push(self, origin: np.ndarray, left: _Ray, right: _Ray) -> None:
+        bound, _ = _arc_bound(left, right)
+        heapq.heappush(self._heap, (-bound, next(self._ticket), left, right, origin))
 
 
 def _arc_bound(left: _Ray, right: _Ray) -> tuple[float, float]:
@@ -216,7 +250,7 @@ def spatial_optimum(
 
     def add(centre: np.ndarray, half_width: float, component: int, parent: float) -> None:
         turn = Rotation.from_rotvec(centre).as_matrix()
-        value, _ = search.evaluate(mirrors[component] @ turn)
+        value = search.evaluate(mirrors[component] @ turn)
         factor = _cell_factor(np.sqrt(3.0) * half_width, group)
         bound = min(parent, max(value, 0.0) / factor if factor > 0 else np.inf)
         heapq.heappush(cells, (-bound, next(ticket), centre, half_width, component))

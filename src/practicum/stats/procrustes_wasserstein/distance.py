@@ -19,6 +19,7 @@ from practicum.stats.procrustes_wasserstein.transport import Plan, Transport, pr
 INITS = ("auto", "global", "pca", "gw", "fiedler", "identity", "random")
 MAX_DENSE_ENTRIES = 25_000_000  # 200 MB of costs
 RADIUS_RATIO = 20.0
+SHAKE_RADIANS, SHAKE_EVALUATIONS = np.radians(8.0), 10
 PLANAR_EXACT = 50  # planar clouds of at most so many points are always searched exactly
 TIE = 1e-9  # starts whose objectives differ by less (relative) are equally good
 GLOBAL_GAPS = ((1e-3, 4_000), (1e-4, 20_000), (1e-6, 100_000))  # (relative gap, evaluations)
@@ -36,7 +37,7 @@ class Race(NamedTuple):
 # that were alternated to the end on coarse copies hardly do.
 UNSCREENED = Race(iterations=3, finished=3, margin=np.inf)
 SCREENED = (
-    Race(iterations=2, finished=3, margin=1.005),
+    Race(iterations=1, finished=3, margin=1.003),
     Race(iterations=3, finished=10, margin=1.02),
     Race(iterations=3, finished=30, margin=1.05),
 )
@@ -185,7 +186,8 @@ def procrustes_wasserstein(
         Weights, non-negative, summing to one. Points of weight zero are left out.
     init : str or (d, d) array
         ``"auto"`` screens a cover of rotations on coarse copies and finishes the best few (in
-        the plane, up to 50 points or with ``effort``, it searches as ``"global"`` does);
+        the plane it also searches around the winner, and up to 50 points or with ``effort`` it
+        searches everywhere, as ``"global"`` does);
         ``"global"`` certifies the optimum (d <= 3); ``"pca"``, ``"gw"``, ``"fiedler"``,
         ``"identity"`` and ``"random"`` are the paper's strategies; a matrix is used as it is.
     group : "O" or "SO"
@@ -243,6 +245,8 @@ def procrustes_wasserstein(
     screened = isinstance(init, str) and init in ("auto", "global")
     race = SCREENED[effort or 0] if screened else UNSCREENED
     starts = _run(transport, candidates, group, max_iter, tol, race)
+    if screened and upper is None and transport.x.dimension == 2:
+        starts = _shaken(transport, starts, group, max_iter, tol)
     return _result(transport, starts, init, group, upper, radii if scale else None)
 
 
@@ -372,6 +376,17 @@ def _run(
         if run[0].squared <= limit
     ]
     return sorted(finished, key=lambda run: run[0].squared)
+
+
+def _shaken(
+    transport: Transport, runs: list[tuple[Start, Plan]], group: str, max_iter: int, tol: float
+) -> list[tuple[Start, Plan]]:
+    """Search the neighbourhood of the winner, and run on from what is better there."""
+    nearby = certificate.planar_neighbourhood(
+        transport, runs[0][0].P, half_width=SHAKE_RADIANS, max_evaluations=SHAKE_EVALUATIONS
+    )
+    best = alternate(transport, nearby.candidates[0], group, max_iter, tol)
+    return [best, *runs] if best[0].squared < runs[0][0].squared else runs
 
 
 def _continued(

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
+import ot  # noqa: F401 - imported here so that no measured second pays for it
 import pandas as pd
 import plotly.graph_objects as go
 from scipy.spatial.distance import squareform
@@ -228,19 +229,21 @@ class ProcrustesWasserstein(Study):
             }
         return made
 
-    def _user_clouds(self) -> tuple[list[PointCloud], list[str]]:
-        sizes = tuple((str(f), f.stat().st_mtime_ns) for f in self.source.files)
+    def _user_key(self) -> tuple[Any, ...]:
+        """What the clouds depend on: files (and when they changed) and options."""
+        files = tuple((str(f), f.stat().st_mtime_ns) for f in self.source.files)
         roots = tuple(map(str, self.source.paths))
-        return _read_user_clouds(roots, sizes, self.labels, self.points, self.clouds, self.vertices)
+        return roots, files, self.labels, self.points, self.clouds, self.vertices
 
     def _user_labels(self) -> list[str]:
-        return self._user_clouds()[1]
+        return _read_user_clouds(*self._user_key())[1]
 
     def _run_on_source(self, trial: Trial) -> Metrics:
-        clouds, labels = self._user_clouds()
+        key = self._user_key()
+        clouds, labels = _read_user_clouds(*key)
         if len(set(labels)) > 1:
             arm = "pw" if trial.arm == "shuffled" else trial.arm
-            matrix, spent = _user_matrix(_Clouds(clouds), arm, self.rotations)
+            matrix, spent = _user_matrix(key, arm, self.rotations)
             if trial.arm == "shuffled":
                 labels = list(trial.rng("placebo").permutation(labels))
             scores = _split_scores(matrix, np.array(labels), trial.rng("split"))
@@ -559,31 +562,22 @@ def _read_user_clouds(
     at_most: int,
     vertices: bool,
 ) -> tuple[list[PointCloud], list[str]]:
-    """Clouds of unit radius and their labels (one name for all where there are none)."""
+    """Clouds and their labels (one name for all where there are none)."""
     del files  # part of the cache's key: files that change are read again
-    options = {"sample": "vertices" if vertices else "surface"}
+    options = {"n_points": points, "sample": "vertices" if vertices else "surface"}
     clouds: list[PointCloud] = []
     for root in map(Path, roots):
         clouds += read_clouds(root if root.is_dir() else [root], **options)
-    dimensions = {c.points.shape[1] for c in clouds}
+    dimensions = sorted({c.points.shape[1] for c in clouds})
     if len(dimensions) > 1:
         raise InputError(
-            f"{', '.join(roots)}: clouds of {' and '.join(map(str, sorted(dimensions)))} "
-            "coordinates per point",
+            f"{', '.join(roots)}: clouds of {' and '.join(map(str, dimensions))} coordinates "
+            "per point",
             "all clouds need the same dimension",
         )
-    rng = np.random.default_rng(0)
-    kept = np.sort(rng.permutation(len(clouds))[:at_most])
-    clouds = [_fewer_points(clouds[i], points, rng) for i in kept]
+    kept = np.sort(np.random.default_rng(0).permutation(len(clouds))[:at_most])
+    clouds = [clouds[i] for i in kept]
     return clouds, _labels(clouds, how)
-
-
-def _fewer_points(cloud: PointCloud, points: int, rng: np.random.Generator) -> PointCloud:
-    rows = np.arange(len(cloud.points))
-    if len(rows) > points:
-        rows = np.sort(rng.choice(len(rows), points, replace=False, p=cloud.weights))
-    weights = None if cloud.weights is None or len(rows) == points else cloud.weights
-    return PointCloud(cloud.points[rows], weights, cloud.name, cloud.label)
 
 
 def _labels(clouds: list[PointCloud], how: str) -> list[str]:
@@ -597,19 +591,9 @@ def _labels(clouds: list[PointCloud], how: str) -> list[str]:
     return [""] * len(clouds)
 
 
-class _Clouds(tuple):
-    """Clouds as a key: two of them are the same if they hold the same objects."""
-
-    def __hash__(self) -> int:
-        return hash(tuple(map(id, self)))
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Clouds) and [*map(id, self)] == [*map(id, other)]
-
-
 @lru_cache(maxsize=8)
-def _user_matrix(clouds: _Clouds, arm: str, group: str) -> tuple[np.ndarray, float]:
-    return _matrix(arm, list(clouds), group)
+def _user_matrix(key: tuple[Any, ...], arm: str, group: str) -> tuple[np.ndarray, float]:
+    return _matrix(arm, _read_user_clouds(*key)[0], group)
 
 
 def _pose_error(clouds: list[PointCloud], trial: Trial, group: str) -> Metrics:

@@ -1,0 +1,204 @@
+"""A method against others on a person's own data: options, standings, the sentence."""
+
+from typing import Annotated, Literal
+
+import numpy as np
+import pytest
+from lab_study import Lab
+from practicum_toy.study import Coin
+
+from practicum.data.kinds import UserData
+from practicum.errors import InputError
+from practicum.study.compare import comparison, options_of, sentence, study_on
+from practicum.study.results import Results
+from practicum.study.spec import Arm, Measure, Outcome, Scale, Trial
+
+
+class Optioned(Lab):
+    @classmethod
+    def on(
+        cls,
+        source,
+        *,
+        width: Annotated[float, "how wide"] = 0.5,
+        columns: Annotated[list[str] | None, "which columns"] = None,
+        model: Annotated[Literal["kde", "gaussian"], "which model"] = "kde",
+        exact: bool = False,
+        steps: int = 10,
+    ):
+        made = cls(source.path)
+        made.values = {
+            "width": width, "columns": columns, "model": model, "exact": exact, "steps": steps,
+        }  # fmt: skip
+        return made
+
+
+@pytest.fixture
+def data(tmp_path):
+    (tmp_path / "mine.csv").write_text("a,b\n1,2\n")
+    return UserData.of([tmp_path / "mine.csv"])
+
+
+# --- options -------------------------------------------------------------------------------------
+
+
+def test_options_are_read_from_the_signature():
+    options = options_of(Optioned)
+    assert list(options) == ["width", "columns", "model", "exact", "steps"]
+    assert (options["width"].default, options["width"].about) == (0.5, "how wide")
+    assert options["exact"].about == ""
+    assert "chance" in options_of(Coin)
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "value"),
+    [
+        ("width", "2", 2.0),
+        ("width", "1e-3", 1e-3),
+        ("columns", "a, b", ["a", "b"]),
+        ("columns", "a", ["a"]),
+        ("model", "gaussian", "gaussian"),
+        ("exact", "true", True),
+        ("exact", "no", False),
+        ("steps", "7", 7),
+    ],
+)
+def test_text_becomes_what_the_option_takes(data, name, text, value):
+    assert study_on(Optioned, data, {name: text}).values[name] == value
+
+
+def test_dashes_are_underscores():
+    class Dashed(Lab):
+        @classmethod
+        def on(cls, source, *, two_words: int = 1):
+            return cls(source.path)
+
+    assert list(options_of(Dashed)) == ["two_words"]
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [("width", "wide"), ("steps", "1.5"), ("exact", "perhaps"), ("model", "tree"), ("steps", "")],
+)
+def test_a_bad_value_is_named(data, name, text):
+    with pytest.raises(InputError, match=f"option {name}={text}"):
+        study_on(Optioned, data, {name: text})
+
+
+def test_an_unknown_option_is_answered_with_the_known_ones(data):
+    with pytest.raises(InputError, match="no option 'with'") as caught:
+        study_on(Optioned, data, {"with": "1"})
+    assert "width, columns, model" in caught.value.hint
+
+
+def test_results_depend_on_options_that_differ_from_their_defaults(data):
+    plain = study_on(Optioned, data, {}).data_fingerprint()
+    assert study_on(Optioned, data, {"width": "0.5"}).data_fingerprint() == plain
+    assert study_on(Optioned, data, {"width": "0.6"}).data_fingerprint() != plain
+    assert study_on(Optioned, data, {"columns": "a,b"}).data_fingerprint() != plain
+
+
+def test_a_file_that_cannot_be_read_is_an_expected_error(tmp_path):
+    """The toy reads its file as text: a folder and binary junk are a person's mistakes."""
+    (tmp_path / "junk.csv").write_bytes(b"\xff\xfe\x00\x81")
+    for path in (tmp_path, tmp_path / "junk.csv"):
+        with pytest.raises(InputError, match=path.name):
+            study_on(Coin, UserData.of([path]), {})
+
+
+# --- standings -----------------------------------------------------------------------------------
+
+
+class Race(Lab):
+    arms = {  # noqa: RUF012
+        "ours": Arm("method", "."),
+        "slow": Arm("baseline", "."),
+        "fast": Arm("cheap", "."),
+        "same": Arm("control", "."),
+        "like": Arm("baseline", "."),
+    }
+
+
+NOISE = np.linspace(-1, 1, 8)
+SHIFTS = {"ours": 0.0, "slow": 2.0, "fast": -2.0, "same": 0.0}
+
+
+def race(tmp_path, better, n=8):
+    study = Race(tmp_path / "log")
+    study.measures = {"time": Measure("time", better, "s")}
+    outcomes = [
+        Outcome(Trial("lab", "d", arm, i), {"time": NOISE[i] + shift + (0.01 * i) * bool(shift)})
+        for arm, shift in SHIFTS.items()
+        for i in range(n)
+    ]
+    outcomes += [Outcome(Trial("lab", "d", "like", i), {"time": -NOISE[i]}) for i in range(n)]
+    return study, Results(outcomes, Scale())
+
+
+@pytest.mark.parametrize(
+    ("better", "ahead", "behind"), [("lower", "slow", "fast"), ("higher", "fast", "slow")]
+)
+def test_who_is_ahead(tmp_path, better, ahead, behind):
+    study, results = race(tmp_path, better)
+    standing = {r.arm: r.standing for r in comparison(study, results)}
+    assert standing == {
+        "ours": "", ahead: "ahead", behind: "behind", "same": "equal", "like": "undecided",
+    }  # fmt: skip
+
+
+def test_differences_are_paired_and_signed(tmp_path):
+    study, results = race(tmp_path, "lower")
+    rows = {r.arm: r for r in comparison(study, results)}
+    assert rows["slow"].difference == pytest.approx(2.035)
+    assert rows["slow"].difference_interval.high < 2.1  # the noise they share is gone
+    assert (rows["ours"].difference, rows["ours"].role, rows["ours"].n) == (None, "method", 8)
+
+
+def test_one_seed_tells_nobody_apart(tmp_path):
+    study, results = race(tmp_path, "lower", n=1)
+    assert {r.standing for r in comparison(study, results)} == {"", "undecided"}
+
+
+def test_the_sentence_names_every_arm(tmp_path):
+    study, results = race(tmp_path, "lower")
+    text = sentence(study, comparison(study, results))
+    assert text.startswith("time: ours ")
+    for part in ("ahead of slow", "behind fast", "not told apart from like", "equal to same"):
+        assert part in text
+
+
+def test_without_results_there_is_no_comparison(tmp_path):
+    study, _ = race(tmp_path, "lower")
+    rows = comparison(study, Results([], Scale()))
+    assert rows == []
+    assert sentence(study, rows) == "ours has no finished trial."
+
+
+def test_settings_are_compared_each_on_its_own(tmp_path):
+    study = Race(tmp_path / "log")
+    study.measures = {"time": Measure("time", "lower")}
+    outcomes = [
+        Outcome(Trial("lab", "d", arm, i, (("n", n),)), {"time": NOISE[i] + sign * shift})
+        for n, sign in ((10, 1), (20, -1))
+        for arm, shift in (("ours", 0.0), ("slow", 2.0))
+        for i in range(8)
+    ]
+    standing = {
+        (r.setting, r.arm): r.standing for r in comparison(study, Results(outcomes, Scale()))
+    }
+    assert standing[("n=10", "slow")] == "ahead"
+    assert standing[("n=20", "slow")] == "behind"
+
+
+def test_an_arm_without_a_setting_does_not_mix_those_of_the_method(tmp_path):
+    """A baseline that has no ``n``: its row must not show the method pooled over every n."""
+    study = Race(tmp_path / "log")
+    study.measures = {"time": Measure("time", "lower")}
+    outcomes = [
+        Outcome(Trial("lab", "d", "ours", i, (("n", n),)), {"time": NOISE[i] + n})
+        for n in (10, 20)
+        for i in range(8)
+    ]
+    outcomes += [Outcome(Trial("lab", "d", "slow", i), {"time": NOISE[i]}) for i in range(8)]
+    rows = [r for r in comparison(study, Results(outcomes, Scale())) if r.arm == "ours"]
+    assert sorted(r.mean for r in rows) == pytest.approx([10, 20])
