@@ -97,7 +97,8 @@ def speed(pairs: Pairs) -> None:
     for kind in ("cells", "meshes"):
         print(f"\nMilliseconds per pair (CPU, median over pairs), {kind}")
         print(
-            "     n      W2  PW auto  GW (1e-3)  GW (POT's)   GW (1e-3) / PW  [10-90 %]  pairs where PW is faster"
+            "     n      W2  PW auto  GW (1e-3)  GW (POT's)   GW (1e-3) / PW  [10-90 %]"
+            "  pairs where PW is faster"
         )
         times: dict[str, list[float]] = {"PW": [], "GW": []}
         for n in sizes:

@@ -110,7 +110,7 @@ def test_a_file_that_cannot_be_read_is_an_expected_error(tmp_path):
 
 
 class Race(Lab):
-    arms = {  # noqa: RUF012
+    arms = {
         "ours": Arm("method", "."),
         "slow": Arm("baseline", "."),
         "fast": Arm("cheap", "."),
