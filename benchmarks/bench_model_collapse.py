@@ -32,14 +32,11 @@ from practicum.generative.model_collapse import (
 )
 from practicum.generative.model_collapse.workflows import WORKFLOWS
 
-# Accumulate alone is past 50x.  The three together are not: accumulate-subsample must write every
-# item that is ever drawn (it can be drawn again), 5,050 items of 10 coordinates per seed here, and
-# drawing those normals alone takes a third of the time that 50x over all three would allow.
 BARS = {
     "replace": 30.0,
     "accumulate": 60.0,
     "accumulate-subsample": 5.0,
-    "all three": 20.0,
+    "all three": 50.0,
     "kde incremental vs refit, generation 40": 5.0,
     "kde vs scikit-learn": 1.0,
     "n-gram loss vs dictionaries": 5.0,

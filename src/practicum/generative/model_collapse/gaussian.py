@@ -1,14 +1,17 @@
 """The Gaussian laboratory: many seeds at once, in closed form where that is exact.
 
 The real data are n draws from N(0, I_d).  Each generation fits a mean and a covariance and
-writes n new items.  Two facts make it fast without approximation:
+writes n new items.  Two facts make it fast, and the distribution stays the exact one:
 
 * *replace* and *accumulate* see a chunk of n new items only through its mean and its scatter
   matrix.  For a Gaussian these are independent, N(mu, Sigma/n) and Wishart(n - 1, Sigma), so the
   chunk itself need not be drawn (Bartlett's decomposition of the Wishart matrix instead).
 * *accumulate-subsample* can draw the same item in several generations, so items keep their
   identity.  But *which* items are drawn does not depend on their values: all subsets are drawn
-  first, and only items that are used at least once (about half of them) are ever written.
+  first, and hardly more than the items that are used at all (about half of them) are ever written.
+
+With many more items than dimensions, normal variables are drawn and items kept in single
+precision; fits and curves are always double.
 
 Every seed owns one ``numpy.random.Generator``, all random numbers of a seed come from it, and
 everything else is per-item batched algebra: the result of a seed is the same, to the last bit,
@@ -34,13 +37,13 @@ if TYPE_CHECKING:
 
 Covariance = Literal["mle", "unbiased"] | str
 
-# Seeds are simulated in blocks of about so many numbers, kept as sufficient statistics or as items:
-# enough to hide Python's overhead, few enough to stay in the cache.
-_STATISTICS, _ITEMS = 200_000, 4_000_000
-# What takes more memory for each seed is done for a few seeds at a time.
-_FEW = 5
-# The curves are computed for so many fits at a time, times d^2.
-_PLANES = 100_000
+# Seeds are simulated in blocks of about so many numbers, which are sufficient statistics or items:
+# enough to hide Python's overhead, few enough to stay in the cache.  No result depends on these.
+_STATISTICS, _ITEMS = 200_000, 5_000_000
+# Of such a block, updates are drawn for so many seeds at a time: that takes several more arrays.
+_FEW = 10
+# The curves are computed for so many fits at a time, and for fewer when d > 10.
+_FITS = 1000
 
 
 @dataclass(frozen=True)
@@ -246,13 +249,13 @@ def _blocks(seeds: Sequence[int], size: int) -> list[Sequence[int]]:
 
 
 def _arrays(dtype, *shapes: tuple[int, ...]) -> list[np.ndarray]:
-    """Zeroed arrays in one piece of memory, for all blocks of seeds to use.
+    """Empty arrays in one piece of memory, for all blocks of seeds to use.
 
     Memory is slow when it is first written to.  Of freed memory the C library keeps about twice
-    its largest piece, so one piece comes back without that cost in the next call.
+    its largest piece, so that one piece costs nothing in the next call.
     """
     ends = np.cumsum([math.prod(shape) for shape in shapes])
-    pieces = np.split(np.zeros(ends[-1], dtype), ends[:-1])
+    pieces = np.split(np.empty(ends[-1], dtype), ends[:-1])
     return [piece.reshape(shape) for piece, shape in zip(pieces, shapes, strict=True)]
 
 
@@ -272,13 +275,15 @@ def _standard_normal(rngs, out: Float[np.ndarray, "seeds rows columns"]) -> None
         for rng, rows in zip(rngs, out, strict=True):
             rng.standard_normal(out=rows)
         return
-    # Box and Muller, because numpy's single-precision functions are so quick.  Exact but for
-    # rounding and for the probability of 2^-32 beyond 6.7.
+    # Box and Muller: numpy's single-precision functions are so quick that this takes a third of
+    # the time of its own normals.  Exact but for rounding and for what is beyond 6.7, which has
+    # probability 2^-32.
     flat = out.reshape(len(out), -1)
     size = flat.shape[1]
     half = (size + 1) // 2
-    bits = np.stack([rng.bit_generator.random_raw(half) for rng in rngs])
-    uniform = bits.view(np.uint32).astype(np.float32)
+    uniform = np.empty((len(out), 2 * half), np.float32)
+    for rng, row in zip(rngs, uniform, strict=True):
+        row[:] = rng.bit_generator.random_raw(half).view(np.uint32)
     radius, angle = uniform[:, :half], uniform[:, half:]
     radius += np.float32(0.5)
     radius *= np.float32(2**-32)
@@ -296,9 +301,9 @@ def _standard_normal(rngs, out: Float[np.ndarray, "seeds rows columns"]) -> None
 
 
 def _by_sufficient_statistics(n, d, generations, workflow, seeds, ddof):
-    """Yield the fits [C, mean] (generations, seeds, d, r + 1) of one block of seeds after another.
+    """Yield the fits of one block of seeds after another.
 
-    Sigma = C C^T, and r = min(d, n - 1).
+    They are [C, mean], shape (generations, seeds, d, r + 1): Sigma = C C^T, r = min(d, n - 1).
     """
     rank = min(d, n - 1)
     # Items in the pool before each new chunk; the control has dropped the first, real ones.
@@ -310,6 +315,7 @@ def _by_sufficient_statistics(n, d, generations, workflow, seeds, ddof):
     all_updates, all_fits = _arrays(
         float, (generations - 1, size, rank, rank + 1), (generations, size, d, rank + 1)
     )
+    all_updates[:] = 0
     for block in blocks:
         updates, fits = all_updates[:, : len(block)], all_fits[:, : len(block)]
         rngs = _streams(block)
@@ -317,15 +323,17 @@ def _by_sufficient_statistics(n, d, generations, workflow, seeds, ddof):
         for i in range(0, len(block), _FEW):
             few = slice(i, i + _FEW)
             _relative_updates(rngs[few], n, pool, ddof, out=updates[:, few])
-        for t in range(1, generations):
-            # [C_{t+1}, mu_{t+1} - mu_t] = C_t [R_t, u_t]
+        for t in range(1, generations):  # [C_{t+1}, mu_{t+1} - mu_t] = C_t [R_t, u_t]
             np.matmul(fits[t - 1, :, :, :rank], updates[t - 1], out=fits[t])
         np.cumsum(fits[..., rank], axis=0, out=fits[..., rank])
         yield fits
 
 
 def _first_fits(rngs, n: int, d: int, ddof: int) -> Float[np.ndarray, "seeds d columns"]:
-    """Fit to real data, the same numbers in every workflow: a new chunk and no pool before it."""
+    """Fits to the real data, the same numbers in every workflow.
+
+    They move from the truth, C = I and mu = 0, by one chunk without a pool.
+    """
     fits = np.zeros((1, len(rngs), d, min(d, n - 1) + 1))
     _relative_updates(rngs, n, np.zeros(1), ddof, out=fits)
     return fits[0]
@@ -358,7 +366,7 @@ def _relative_updates(rngs, n, pool, ddof, out) -> None:
         scatter = np.matmul(out, out.swapaxes(2, 3))
         scatter.reshape(steps, seeds, d * d)[:, :, :: d + 1] += np.maximum(pool - ddof, 0)
         out[..., :-1] = np.linalg.cholesky(scatter)
-    flat /= np.sqrt(pool + n - ddof)
+    flat *= 1 / np.sqrt(pool + n - ddof)
     out[..., -1] = z * (np.sqrt(n) / (pool + n))
 
 
@@ -373,16 +381,15 @@ def _lower_positions(d: int, columns: int):
 
 
 def _by_subsets(n, d, generations, workflow, seeds, ddof):
-    """Yield the fits [C, mean] (generations, seeds, d, r + 1) of one block of seeds after another.
+    """Yield the fits of one block of seeds after another, as _by_sufficient_statistics does.
 
-    All in the coordinates of the first fit: item = mean + C w.  There the real items have mean 0
-    and covariance I, and d >= n needs no special case.
+    With d >= n, all is in the coordinates of the first fit until the end: item = mean + C w.
     """
     del workflow  # the same signature as _by_sufficient_statistics
     rank = min(d, n - 1)
     usual = _usual_use(n, generations)
     start = np.cumsum([0, 0, *usual[1:]]).tolist()  # of a chunk's noise; real items have none
-    blocks = _blocks(seeds, _ITEMS // (generations * n * d))
+    blocks = _blocks(seeds, _ITEMS // (generations * n * (2 * rank + 1)))
     size = len(blocks[0])
     all_noise, items, all_train = _arrays(
         _noise_type(n, rank),
@@ -390,61 +397,62 @@ def _by_subsets(n, d, generations, workflow, seeds, ddof):
         (size * generations * n, rank),
         (size, n, rank),
     )
-    all_relative, all_fits = _arrays(
-        float, (generations, size, rank, rank + 1), (generations, size, d, rank + 1)
-    )
+    (all_fits,) = _arrays(float, (generations, size, rank, rank + 1))
     for block in blocks:
         k = len(block)
-        noise, train = all_noise[:k], all_train[:k]
-        relative, fits = all_relative[:, :k], all_fits[:, :k]
+        noise, train, fits = all_noise[:k], all_train[:k], all_fits[:, :k]
         pool = items[: k * generations * n]
         chunks = pool.reshape(generations, k, n, rank)
         rngs = _streams(block)
         first = _first_fits(rngs, n, d, ddof)
-        chunks[0] = _real_coordinates(rngs, n, rank, ddof)
+        fits[0] = first if rank == d else np.eye(rank, rank + 1)
+        chunks[0] = _real_items(rngs, fits[0], n, ddof)
         subsets, more = _plans(rngs, n, usual)
         _draw_noise(rngs, noise)
-        relative[0] = np.eye(rank, rank + 1)
         for t in range(1, generations):
-            affine = relative[t - 1].astype(noise.dtype).swapaxes(1, 2)
+            affine = fits[t - 1].astype(noise.dtype).swapaxes(1, 2)
             _write_chunk(chunks[t], noise[:, start[t] : start[t + 1]], affine, rngs, more[t])
             np.take(pool, subsets[t], axis=0, mode="clip", out=train)
-            _fit(train, ddof, out=relative[t])
-        np.matmul(first[:, :, :rank], relative, out=fits)
-        fits[..., rank] += first[..., rank]
+            _fit(train, ddof, out=fits[t])
+        if rank < d:
+            fits = np.matmul(first[:, :, :-1], fits)
+            fits[..., -1] += first[..., -1]
         yield fits
 
 
-def _real_coordinates(rngs, n: int, rank: int, ddof: int) -> Float[np.ndarray, "seeds n r"]:
-    """The real items given their fit: uniform among those with mean 0 and covariance I.
+def _real_items(rngs, fit, n: int, ddof: int) -> Float[np.ndarray, "seeds n r"]:
+    """Draw the real items given their fit: uniform among those with this mean and covariance.
 
     In the QR decomposition of centred normals Q is independent of R, which is the fit's factor.
     """
+    rank = fit.shape[1]
     x = np.empty((len(rngs), n, rank), _noise_type(n, rank))
     _standard_normal(rngs, x)
     x = x.astype(float)
     x -= _sums(x)[:, None] / n
     q, r = np.linalg.qr(x)
     sign = np.where(np.diagonal(r, axis1=1, axis2=2) < 0, -1.0, 1.0)
-    return q * (sign * np.sqrt(n - ddof))[:, None]
+    q *= (sign * np.sqrt(n - ddof))[:, None]
+    return np.matmul(q, fit[:, :, :-1].swapaxes(1, 2)) + fit[:, None, :, -1]
 
 
 def _usual_use(n: int, generations: int) -> list[int]:
     """How many items of each chunk are ever drawn, but for one seed in about a thousand."""
-    missed = np.arange(generations) / generations  # probability: 1 - 1/s for all later pools s n
+    # No later fit draws an item of chunk t: t/(t+1) times (t+1)/(t+2) times ... = t/generations.
+    missed = np.arange(generations) / generations
     usual = n * (1 - missed) + 3 * np.sqrt(n * missed * (1 - missed))
     return np.minimum(np.ceil(usual), n).astype(int).tolist()
 
 
 def _draw_noise(rngs, out: Float[np.ndarray, "seeds rows columns"]) -> None:
     """Fill in rows [z, 1], z standard normal."""
-    for i in range(len(rngs)):  # one by one stays in the cache
-        _standard_normal(rngs[i : i + 1], out[i : i + 1])  # the last column too: simpler to draw
-    out[..., -1] = 1
+    for i in range(len(rngs)):  # one by one, to stay in the cache
+        _standard_normal(rngs[i : i + 1], out[i : i + 1])
+    out[..., -1] = 1  # normals were drawn here too: quicker than to draw around it
 
 
 def _write_chunk(chunk, noise, affine, rngs, more) -> None:
-    """Write the items of one chunk, mean + C z: as many as usual, and the rest where more are used.
+    """Write one chunk's items, mean + C z: as many as usual, and all where more are used.
 
     Rounding may depend on the shapes of a product, and these must not depend on the other seeds.
     """
@@ -457,15 +465,15 @@ def _write_chunk(chunk, noise, affine, rngs, more) -> None:
 
 
 def _fit(x: Float[np.ndarray, "b n r"], ddof: int, out: Float[np.ndarray, "b r columns"]) -> None:
-    """Write [C, mean] of every batch."""
+    """Write [C, mean] of each seed's items."""
     n = x.shape[1]
-    total = _sums(x).astype(float)
-    mean = total / n
+    total = _sums(x)
+    mean = total / x.dtype.type(n)
     # One pass is safe: the coordinates are standardised, so the mean is never large.
-    scatter = np.matmul(x.swapaxes(1, 2), x).astype(float)
+    scatter = np.matmul(x.swapaxes(1, 2), x)
     scatter -= total[:, :, None] * mean[:, None]
-    scatter /= n - ddof
-    out[..., :-1], out[..., -1] = _lower_factor(scatter), mean
+    sigma = np.divide(scatter, n - ddof, dtype=float)
+    out[..., :-1], out[..., -1] = _lower_factor(sigma), mean
 
 
 def _sums(x: Float[np.ndarray, "b n r"]) -> Float[np.ndarray, "b r"]:
@@ -536,7 +544,8 @@ def _uniform_subsets(
     subsets = np.empty((len(rngs), generations, n), dtype=np.int32)
     for rng, subset in zip(rngs, subsets, strict=True):
         rng.random(out=uniform)
-        np.multiply(uniform, size[:, None], out=subset, casting="unsafe")
+        uniform *= size[:, None]
+        subset[:] = uniform
         subset[0] = np.arange(n)  # the first pool is taken whole
         subset.sort(axis=1)
     rows = subsets.reshape(-1, n)
@@ -548,8 +557,8 @@ def _uniform_subsets(
         # Rows are in the order of the seeds: each seed draws again from its own stream.
         row = repeats // n
         counts = np.bincount(where[row] // generations, minlength=len(rngs)).tolist()
-        again = np.concatenate([rng.random(k) for rng, k in zip(rngs, counts, strict=True)])
-        part.reshape(-1)[repeats] = again * size[where[row] % generations]
+        again = [rng.random(k) for rng, k in zip(rngs, counts, strict=True) if k]
+        part.reshape(-1)[repeats] = np.concatenate(again) * size[where[row] % generations]
         changed = np.flatnonzero(np.bincount(row))
         part, where = part[changed], where[changed]
         part.sort(axis=1)
@@ -571,14 +580,14 @@ def _repeats(rows: Int[np.ndarray, "rows n"]) -> Bool[np.ndarray, "rows n"]:
 class _Curves:
     """Trace ratio, log-determinant ratio, squared error of the mean and loss of every fit.
 
-    The fits' entries go to the first axes, (d, r + 1, fits), always of the same size: then all is
-    a few long elementwise operations, which round alike whatever the batch.
+    The fits' entries go to the first axes, (d, r + 1, fits), so that all is a few long elementwise
+    operations.  Their size is always the same, so that they round alike whatever the batch.
     """
 
     def __init__(self, d: int, rank: int) -> None:
-        self.size = max(_PLANES // (d * d), 1)
+        self.size = max(min(_FITS, 100 * _FITS // (d * d)), 1)
         self.planes = np.ones((d, rank + 1, self.size))
-        self.white = np.zeros((d, d + 1, self.size))
+        self.white = np.empty((d, d + 1, self.size))
 
     def __call__(self, fits: Float[np.ndarray, "generations seeds d columns"]):
         flat = fits.reshape(-1, *fits.shape[2:])
