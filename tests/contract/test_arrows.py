@@ -9,7 +9,7 @@ import practicum
 from practicum import catalog
 
 ROOT = Path(practicum.__file__).parent
-SHARED = {"models", "data", "sandbox", "study"}
+SHARED = ("models", "data", "sandbox", "study")
 ALLOWED = {
     **{layer: {layer, "errors"} for layer in SHARED},
     "errors": set(),
@@ -53,7 +53,7 @@ def test_a_method_imports_no_other_method(slug):
     own = method.module.removeprefix("practicum.")
     for path in method.folder.rglob("*.py"):
         for name in imports(path):
-            allowed = name.startswith(own) or name.split(".")[0] in SHARED | {"errors"}
+            allowed = name.startswith(own) or name.split(".")[0] in {*SHARED, "errors"}
             assert allowed, f"{path.relative_to(ROOT)} imports practicum.{name}"
 
 
