@@ -33,9 +33,9 @@ from practicum.generative.model_collapse import (
 from practicum.generative.model_collapse.workflows import WORKFLOWS
 
 BARS = {
-    "replace": 30.0,
-    "accumulate": 60.0,
-    "accumulate-subsample": 5.0,
+    "replace": 50.0,
+    "accumulate": 110.0,
+    "accumulate-subsample": 15.0,
     "all three": 50.0,
     "kde incremental vs refit, generation 40": 5.0,
     "kde vs scikit-learn": 1.0,

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from practicum.errors import InputError
 from practicum.generative.model_collapse import (
+    gaussian,
     gaussian_curve,
     gaussian_generations,
     gaussian_generations_loop,
@@ -56,22 +57,23 @@ def test_replace_variance_is_that_of_a_chi_square_at_generation_1():
     assert np.isclose(replace_trace_variance(10, 1, 4)[0], 2 * 9 / (4 * 100))
 
 
+@pytest.mark.parametrize(("n", "d"), [(6, 2), (40, 3)])  # double and single precision
 @pytest.mark.parametrize("workflow", WORKFLOWS)
-def test_same_distribution_as_the_hand_written_loop(workflow):
+def test_same_distribution_as_the_hand_written_loop(workflow, n, d):
     from scipy.stats import ks_2samp
 
-    fast = gaussian_generations(6, 2, 6, workflow, range(1200))
-    slow = gaussian_generations_loop(6, 2, 6, workflow, range(1200))
+    fast = gaussian_generations(n, d, 6, workflow, range(1200))
+    slow = gaussian_generations_loop(n, d, 6, workflow, range(1200))
     for curve in CURVES:
         for t in (1, 2, 5):
             p = ks_2samp(getattr(fast, curve)[:, t], getattr(slow, curve)[:, t]).pvalue
             assert p > 1e-4, (curve, t + 1)
 
 
-@pytest.mark.parametrize("d", [1, 3, 10])
-def test_anchor_3_generation_1_is_the_same_in_every_workflow(d):
-    runs = [gaussian_generations(12, d, 4, w, range(5)) for w in WORKFLOWS]
-    single = gaussian_generations(12, d, 1, "replace", range(5))
+@pytest.mark.parametrize(("n", "d"), [(12, 1), (12, 3), (12, 10), (12, 15), (40, 3)])
+def test_anchor_3_generation_1_is_the_same_in_every_workflow(n, d):
+    runs = [gaussian_generations(n, d, T, w, range(5)) for w in WORKFLOWS for T in (1, 4)]
+    single = gaussian_generations(n, d, 1, "replace", range(5))
     for curve in CURVES:
         for run in runs:
             np.testing.assert_array_equal(getattr(run, curve)[:, 0], getattr(single, curve)[:, 0])
@@ -113,6 +115,63 @@ def test_a_seed_does_not_depend_on_its_batch(workflow, n, d, others):
             np.testing.assert_array_equal(
                 getattr(batch, curve)[order.index(7)], getattr(alone, curve)[0]
             )
+
+
+def assert_equal_to_the_last_bit(runs, others):
+    for curve in CURVES:
+        np.testing.assert_array_equal(getattr(runs, curve), getattr(others, curve))
+
+
+@pytest.mark.parametrize(("n", "d"), [(12, 15), (12, 3), (40, 3)])
+@pytest.mark.parametrize("workflow", WORKFLOWS)
+def test_results_do_not_depend_on_the_size_of_blocks(workflow, n, d, monkeypatch):
+    runs = gaussian_generations(n, d, 12, workflow, range(23))
+    for statistics, items, few in ((1, 1, 1), (12 * d * d * 5, 12 * n * (2 * d + 1) * 7, 3)):
+        monkeypatch.setattr(gaussian, "_STATISTICS", statistics)
+        monkeypatch.setattr(gaussian, "_ITEMS", items)
+        monkeypatch.setattr(gaussian, "_FEW", few)
+        assert_equal_to_the_last_bit(runs, gaussian_generations(n, d, 12, workflow, range(23)))
+
+
+@pytest.mark.parametrize(("n", "d"), [(10, 3), (40, 3)])
+def test_chunks_of_which_more_than_usual_is_used(n, d, monkeypatch):
+    # Expect that only few items are ever used: then most chunks are written in two parts.
+    monkeypatch.setattr(gaussian, "_usual_use", lambda n, T: [n] + [n // 2] * (T - 1))
+    runs = gaussian_generations(n, d, 8, "accumulate-subsample", range(1500))
+    theory = gaussian_curve(n, 8, "accumulate-subsample", d=d)
+    assert z_scores(runs.trace_ratio, theory["trace_ratio"]).max() < 4.5
+    assert z_scores(runs.mean_sq_error, theory["mean_sq_error"]).max() < 4.5
+    monkeypatch.setattr(gaussian, "_ITEMS", 1)  # each seed by itself
+    alone = gaussian_generations(n, d, 8, "accumulate-subsample", range(1500))
+    assert_equal_to_the_last_bit(runs, alone)
+
+
+@pytest.mark.parametrize("shape", [(500, 40), (501, 41)])
+def test_single_precision_normals_are_normal(shape):
+    from scipy.stats import kstest
+
+    x = np.empty((10, *shape), np.float32)
+    gaussian._standard_normal(_streams(range(10)), x)
+    assert kstest(x.ravel(), "norm").pvalue > 1e-4
+    assert kstest((x.astype(float) ** 2).sum(axis=2).ravel(), "chi2", (shape[1],)).pvalue > 1e-4
+    # Normals come in pairs, half of all apart.
+    flat = x.reshape(10, -1)
+    half = (flat.shape[1] + 1) // 2
+    first, second = flat[:, : flat.shape[1] - half], flat[:, half:]
+    for f in (np.abs, np.square, np.sign, np.asarray):
+        r = np.corrcoef(f(first).ravel(), f(second).ravel())[0, 1]
+        assert abs(r) * np.sqrt(first.size) < 4
+
+
+def test_single_precision_is_far_finer_than_the_sampling_error():
+    assert gaussian._noise_type(100, 10) == np.float32
+    x = np.random.default_rng(0).standard_normal((30, 100, 10))
+    single, double = np.empty((2, 30, 10, 11))
+    gaussian._fit(x.astype(np.float32), 0, single)
+    gaussian._fit(x, 0, double)
+    assert np.abs(single - double).max() < 1e-5
+    # Too few items for it: covariances are badly conditioned.
+    assert gaussian._noise_type(31, 1) == gaussian._noise_type(100, 26) == np.float64
 
 
 @given(n=st.integers(1, 12), generations=st.integers(1, 9), seed=st.integers(0, 1000))

@@ -1,0 +1,7 @@
+"""Federated learning: each method's public names, loaded when used."""
+
+import lazy_loader
+
+__getattr__, __dir__, __all__ = lazy_loader.attach(
+    __name__, submodules=["dkw_certificate", "fedgwc"]
+)

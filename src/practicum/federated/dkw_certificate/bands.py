@@ -1,0 +1,254 @@
+r"""What K clients say about all clients, and what n samples say about one client.
+
+Two sources of chance stand between the numbers that a server receives and the network they come
+from. Only some clients are seen: :func:`dkw_half_width` and :func:`tail_upper` bound the
+distribution of the risk over *all* clients, at every level at once. And each client has measured
+its risk on a finite sample: :func:`risk_upper_limit` bounds the risk behind one estimate.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Literal, get_args
+
+import numpy as np
+from jaxtyping import Float, Int, Real
+from scipy import special
+
+from practicum.errors import InputError
+
+Side = Literal["two", "upper", "lower"]
+Band = Literal["tail", "dkw"]
+Losses = Literal["bounded", "01"]
+
+TAIL_SHARE = 0.25  # of delta, spent on the exact limits for few exceedances
+TAIL_DECAY = 1.5  # share of the limit for i exceedances: (i + 1)^-1.5 / zeta(1.5)
+TAIL_REACH = 0.1  # beyond this share of clients the constant width is the smaller one
+
+
+def check_delta(delta: float, limit: float = 1.0) -> float:
+    """``delta`` as a probability below ``limit``, or an error that says what was meant.
+
+    Raises
+    ------
+    InputError
+        Not strictly between 0 and ``limit``.
+    """
+    if not 0 < delta < limit:
+        hint = f"5 % is delta=0.05, not {delta}" if delta >= 1 else "0.05 is usual"
+        raise InputError(f"delta is {delta}; a probability between 0 and {limit:g} expected", hint)
+    return float(delta)
+
+
+def dkw_half_width(n_clients: int, delta: float = 0.05, side: Side = "two") -> float:
+    r"""Half-width of the Dvoretzky-Kiefer-Wolfowitz band with Massart's constant.
+
+    ``P(sup |F_hat - F| > eta) <= delta`` for ``eta = sqrt(ln(2 / delta) / (2 K))``; one-sided,
+    ``ln(1 / delta)`` in its place, for delta up to 1/2 (Massart, *Ann. Probab.* 18, 1990).
+
+    Parameters
+    ----------
+    n_clients : int
+        K, independent draws.
+    delta : float
+        Chance that the band fails anywhere.
+    side : {"two", "upper", "lower"}
+
+    Raises
+    ------
+    InputError
+        No client, or delta outside (0, 1) (one-sided: (0, 1/2]).
+
+    Examples
+    --------
+    >>> round(dkw_half_width(500), 7), round(dkw_half_width(500, side="upper"), 7)
+    (0.0607361, 0.0547333)
+    """
+    if n_clients < 1:
+        raise InputError(f"{n_clients} clients; at least one is needed")
+    check_delta(delta, 1.0 if side == "two" else 0.5 + 1e-12)
+    factor = 2.0 if side == "two" else 1.0
+    return math.sqrt(math.log(factor / delta) / (2 * n_clients))
+
+
+def tail_upper(
+    exceeding: Int[np.ndarray, " G"], n_clients: int, delta: float = 0.05, band: Band = "tail"
+) -> Float[np.ndarray, " G"]:
+    r"""Upper bound on P(R >= level), at all levels at once, from how many clients exceed each.
+
+    ``"dkw"`` adds the one-sided half-width to the share. ``"tail"`` spends a quarter of delta on
+    exact limits: with ``X_(i+1)`` the (i+1)-th largest of K draws, ``P(R > X_(i+1))`` is at most
+    the ``1 - delta_i`` quantile of Beta(i + 1, K - i), with chance ``1 - delta_i``. The weights
+    ``delta_i`` proportional to ``(i + 1)^-1.5`` sum to that quarter whatever K, and the smaller of
+    both bounds holds. Where no client of 500 exceeds a level, 0.011 is certified instead of 0.055.
+
+    Parameters
+    ----------
+    exceeding : int array, shape (G,)
+        Number of clients at or above each level, 0 to K.
+    n_clients : int
+    delta : float
+    band : {"tail", "dkw"}
+
+    Returns
+    -------
+    array, shape (G,), in [0, 1], nondecreasing in ``exceeding``
+
+    Raises
+    ------
+    InputError
+        Counts outside 0 .. K, or as in :func:`dkw_half_width`.
+
+    Examples
+    --------
+    >>> tail_upper(np.array([0, 5, 250]), 500, band="dkw").round(4)
+    array([0.0547, 0.0647, 0.5547])
+    >>> tail_upper(np.array([0, 5, 250]), 500).round(4)
+    array([0.0106, 0.0355, 0.5573])
+    """
+    if band not in get_args(Band):
+        raise InputError(f"no band {band!r}", f"there are {', '.join(get_args(Band))}")
+    i = np.asarray(exceeding)
+    if i.size and (i.min() < 0 or i.max() > n_clients):
+        raise InputError(f"{i.min()} to {i.max()} of {n_clients} clients exceed a level")
+    if band == "dkw":
+        return np.minimum(1.0, i / n_clients + dkw_half_width(n_clients, delta, "upper"))
+    width = dkw_half_width(n_clients, (1 - TAIL_SHARE) * delta, "upper")
+    upper = np.minimum(1.0, i / n_clients + width)
+    few = np.flatnonzero((i < n_clients) & (i <= TAIL_REACH * n_clients + 1))
+    own = delta * TAIL_SHARE * (i[few] + 1.0) ** -TAIL_DECAY / special.zeta(TAIL_DECAY)
+    exact = special.betaincinv(i[few] + 1.0, n_clients - i[few] * 1.0, 1 - own)
+    upper[few] = np.minimum(upper[few], exact)
+    return upper
+
+
+def risk_upper_limit(
+    risks: Float[np.ndarray, " K"],
+    n: Int[np.ndarray, " K"],
+    miss: float,
+    losses: Losses = "bounded",
+) -> Float[np.ndarray, " K"]:
+    r"""A limit that each client's true risk exceeds with chance at most ``miss``.
+
+    ``"01"`` (an error rate): the exact binomial limit of Clopper and Pearson. ``"bounded"`` (any
+    losses in [0, 1]): the smaller root of Hoeffding's inequality in its Kullback-Leibler form,
+    ``kl(risk || r) = ln(1 / miss) / n``, and of Bentkus' (*Ann. Probab.* 32, 2004),
+    ``e P(Bin(n, r) <= ceil(n risk)) = miss``. Both lie below the usual ``sqrt(ln(1/miss) / 2n)``.
+
+    Parameters
+    ----------
+    risks : array, shape (K,), in [0, 1]
+        Mean loss on each client's sample.
+    n : int array, shape (K,)
+        Samples behind each mean.
+    miss : float
+    losses : {"bounded", "01"}
+
+    Raises
+    ------
+    InputError
+        ``losses`` is unknown, or "01" and a risk is no share of n samples.
+
+    Examples
+    --------
+    >>> risks, n = np.array([0.0, 0.25]), np.array([300, 300])
+    >>> risk_upper_limit(risks, n, 0.05, "01").round(4)
+    array([0.0099, 0.2945])
+    >>> risk_upper_limit(risks, n, 0.05).round(4)
+    array([0.0099, 0.3065])
+    """
+    if losses not in get_args(Losses):
+        raise InputError(f"no losses {losses!r}", f"there are {', '.join(get_args(Losses))}")
+    if losses == "01":
+        return _clopper_pearson(_errors(risks, n), n, miss)
+    bentkus = _clopper_pearson(np.ceil(risks * n - 1e-9), n, miss / math.e)
+    return np.minimum(_kl_limit(risks, math.log(1 / miss) / n), bentkus)
+
+
+def _errors(risks: np.ndarray, n: np.ndarray) -> np.ndarray:
+    """How many of the n samples were wrong; rates rounded to three digits are understood."""
+    errors = np.rint(risks * n)
+    off = np.abs(risks * n - errors) > 1e-6 + 5.1e-4 * n
+    if off.any():
+        k = int(np.argmax(off))
+        raise InputError(
+            f"risk {risks[k]:g} of client {k} is no share of {n[k]} samples",
+            'means of other losses than 0 and 1 need losses="bounded"',
+        )
+    # what rounding has hidden is counted upwards
+    return np.minimum(np.ceil(risks * n - 1e-6), n)
+
+
+def _clopper_pearson(errors: np.ndarray, n: np.ndarray, miss: float) -> np.ndarray:
+    right = np.maximum(n - errors, 1)
+    return np.where(errors < n, special.betaincinv(errors + 1.0, right * 1.0, 1 - miss), 1.0)
+
+
+def _kl_limit(x: np.ndarray, budget: np.ndarray) -> np.ndarray:
+    """The largest r with kl(x || r) <= budget.
+
+    Newton's method on a convex increasing function, from a point to the right of the root, only
+    moves towards it: every iterate is a valid limit.
+    """
+    with np.errstate(divide="ignore", invalid="ignore"):
+        entropy = special.entr(x) + special.entr(1 - x)
+        far = -np.expm1(-(budget + entropy) / (1 - x))
+        r = np.minimum(x + np.sqrt(budget / 2), far)
+        for _ in range(12):
+            value = special.rel_entr(x, r) + special.rel_entr(1 - x, 1 - r) - budget
+            r = np.maximum(r - np.maximum(value, 0) * r * (1 - r) / (r - x), x)
+    return np.where(x >= 1, 1.0, np.nan_to_num(r, nan=1.0))
+
+
+def dkw_quantile(
+    values: Real[np.ndarray, " K"],
+    prob: float,
+    delta: float = 0.05,
+    *,
+    compat: Literal["official"] | None = None,
+) -> tuple[float, float]:
+    r"""Where the ``prob`` quantile of the clients' law lies: the band read sideways.
+
+    The interval from the sorted values is ``[x_(ceil(K (c - eta))), x_(ceil(K (c + eta)))]``, open
+    where an index leaves 1 .. K; all quantiles are covered at once with chance 1 - delta.
+
+    Parameters
+    ----------
+    values : array, shape (K,)
+        One number a client (risks, accuracies: any unit).
+    prob : float
+        c, in (0, 1).
+    delta : float
+    compat : {"official"}, optional
+        The published command returns the least and the largest value whose empirical CDF lies in
+        ``[c - eta, c + eta]``: an interval that is never open, and too short at the ends.
+
+    Raises
+    ------
+    InputError
+        ``prob`` outside (0, 1), no values, or values that are not numbers.
+
+    Examples
+    --------
+    >>> accuracies = np.arange(1, 101) / 100
+    >>> dkw_quantile(accuracies, 0.5)
+    (0.37, 0.64)
+    >>> dkw_quantile(accuracies, 0.95)  # a hundred clients cannot bound this from above
+    (0.82, inf)
+    """
+    x = np.sort(np.asarray(values, dtype=float))
+    if not len(x) or not np.isfinite(x).all():
+        raise InputError("the values of the clients are missing or not finite")
+    if not 0 < prob < 1:
+        raise InputError(f"prob is {prob}; a quantile level between 0 and 1 expected")
+    eta = dkw_half_width(len(x), delta)
+    if compat == "official":
+        cdf = np.arange(1, len(x) + 1) / len(x)
+        inside = x[(cdf >= prob - eta) & (cdf <= prob + eta)]
+        return (float(inside[0]), float(inside[-1])) if len(inside) else (math.nan, math.nan)
+    # 1e-9: products such as 100 * 0.55 must not round up to the next client
+    low, high = (math.ceil(len(x) * (prob + s * eta) - 1e-9) for s in (-1, 1))
+    return (
+        float(x[low - 1]) if low >= 1 else -math.inf,
+        float(x[high - 1]) if high <= len(x) else math.inf,
+    )

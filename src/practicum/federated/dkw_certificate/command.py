@@ -1,0 +1,408 @@
+"""``practicum use dkw-certificate``: certificates for a person's own clients."""
+
+from __future__ import annotations
+
+import json
+import math
+import warnings
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import numpy as np
+import typer
+
+from practicum.data.risks import read_curves, read_risks
+from practicum.errors import InputError
+from practicum.federated.dkw_certificate.bands import Losses, dkw_half_width, dkw_quantile
+from practicum.federated.dkw_certificate.certificate import Certificate
+from practicum.federated.dkw_certificate.certification import (
+    Divergence,
+    Few,
+    Method,
+    affordable_shift,
+    certify,
+    dkw_band,
+)
+from practicum.federated.dkw_certificate.fleets import ModelName, image_fleet
+from practicum.federated.dkw_certificate.robust_curves import RobustCurves
+from practicum.federated.dkw_certificate.shift import estimate_shift
+from practicum.federated.dkw_certificate.worst_case import FDivergence
+from practicum.study.plots import add_ribbon, colours, new_figure, style
+from practicum.study.report import write_atomically, write_figures
+
+app = typer.Typer(
+    no_args_is_help=True,
+    add_completion=False,
+    help="Bounds on how many clients of a network you have not seen will do badly.",
+)
+
+ASSUMPTIONS = (
+    "This holds if the clients are independent draws (shards of one data set are not), and if eps "
+    "was not chosen by looking at the network to be certified."
+)
+
+File = Annotated[Path, typer.Argument(help="CSV, Parquet, JSON, JSONL, NPY or NPZ.")]
+Column = Annotated[
+    str | None,
+    typer.Option(help="Column of the risks.", show_default="error, loss or accuracy"),
+]
+NColumn = Annotated[
+    str | None, typer.Option(help="Column of the samples per client.", show_default="n, if there")
+]
+ClientColumn = Annotated[
+    str | None, typer.Option(help="Column of the names.", show_default="client, if there")
+]
+Percent = Annotated[bool, typer.Option("--percent", help="The numbers run from 0 to 100.")]
+Delta = Annotated[float, typer.Option(help="Chance of failure.")]
+Level = Annotated[list[float], typer.Option(help="Risk level to report (repeatable).")]
+LossKind = Annotated[
+    Losses | None,
+    typer.Option(help="What a risk is a mean of.", show_default="01 for error and accuracy"),
+]
+FewOption = Annotated[Few, typer.Option(help="Clients whose few samples say nothing.")]
+Plot = Annotated[
+    Path | None, typer.Option(help="Picture: .html opens anywhere; .png, .svg, .pdf need Kaleido.")
+]
+Out = Annotated[Path | None, typer.Option(help="The certificate as .csv, .parquet or .json.")]
+
+
+@app.command("certify")
+def certify_command(
+    file: File,
+    eps: Annotated[float, typer.Option(help="Radius of the ball of networks.")],
+    divergence: Annotated[Divergence, typer.Option(help="Distance between networks.")] = "chi2",
+    delta: Delta = 0.05,
+    level: Level = [0.1, 0.2, 0.3, 0.5],  # noqa: B006 (Typer reads the default)
+    column: Column = None,
+    n_column: NColumn = None,
+    client_column: ClientColumn = None,
+    percent: Percent = False,
+    unbounded: Annotated[
+        bool, typer.Option("--unbounded", help="Losses without an upper bound: the tail alone.")
+    ] = False,
+    losses: LossKind = None,
+    few: FewOption = "refuse",
+    method: Annotated[Method, typer.Option(help="program is the published one.")] = "exact",
+    lipschitz: Annotated[
+        float | None, typer.Option(help="Wasserstein: risk per unit of distance.")
+    ] = None,
+    curves: Annotated[
+        Path | None, typer.Option(help="Wasserstein: robust curves, columns client, rho, value.")
+    ] = None,
+    plot: Plot = None,
+    out: Out = None,
+) -> None:
+    """Bound the clients' risk in every network within a distance of the one seen.
+
+    Example: practicum use dkw-certificate certify risks.csv --column error --n-column n
+    --divergence kl --eps 0.2 --delta 0.05 --level 0.3 --plot cert.html
+    """
+    found = read_risks(
+        file,
+        column=column,
+        n_column=n_column,
+        client_column=client_column,
+        percent=percent,
+        unbounded=unbounded,
+    )
+    with _notes():
+        certificate = certify(
+            found.risks,
+            None if unbounded else found.n,
+            eps=eps,
+            divergence=divergence,
+            delta=delta,
+            method=method,
+            lipschitz=lipschitz,
+            curves=_own_curves(curves, found.clients) if curves else None,
+            losses=losses or ("01" if found.is_error_rate and found.n is not None else "bounded"),
+            few=few,
+            unbounded=unbounded,
+        )
+    if found.n is None and not unbounded:
+        print("No column of sample sizes: the risks are taken as exact.")
+    _report(certificate, level)
+    print(ASSUMPTIONS)
+    if method == "program":
+        print("The published program is not valid for many clients and rare events; see exact.")
+    _write(certificate, level, plot, out, f"Certificate from {file.name}")
+
+
+@app.command()
+def band(
+    file: File,
+    delta: Delta = 0.05,
+    level: Level = [0.1, 0.2, 0.3, 0.5],  # noqa: B006
+    column: Column = None,
+    percent: Percent = False,
+    prob: Annotated[
+        float | None, typer.Option(help="Also bound this quantile of the clients' risks.")
+    ] = None,
+    plot: Plot = None,
+    out: Out = None,
+) -> None:
+    """The DKW band: new clients of the same network, no shift.
+
+    Example: practicum use dkw-certificate band risks.csv --prob 0.8
+    """
+    found = read_risks(file, column=column, percent=percent)
+    with _notes():
+        certificate = dkw_band(found.risks, delta)
+    width = dkw_half_width(len(found.risks), delta)
+    print(f"{len(found.risks)} clients: the band is {width:.4f} wide on either side.")
+    _report(certificate, level)
+    if prob is not None:
+        low, high = dkw_quantile(found.risks, prob, delta)
+        ends = "unbounded below" if low == -math.inf else f"{low:.4g}"
+        ends += " to " + ("unbounded above" if high == math.inf else f"{high:.4g}")
+        print(f"The {prob:g} quantile of the clients' risks: {ends}.")
+    _write(certificate, level, plot, out, f"DKW band from {file.name}")
+
+
+@app.command()
+def afford(
+    file: File,
+    level: Annotated[float, typer.Option(help="The risk that is too much.")] = 0.3,
+    share: Annotated[float, typer.Option(help="Share of clients that may reach it.")] = 0.1,
+    divergence: Annotated[FDivergence, typer.Option(help="Distance between networks.")] = "chi2",
+    delta: Delta = 0.05,
+    column: Column = None,
+    n_column: NColumn = None,
+    percent: Percent = False,
+    losses: LossKind = None,
+    few: FewOption = "refuse",
+    plot: Plot = None,
+) -> None:
+    """How much shift you can afford: the largest radius that still keeps the promise.
+
+    Example: practicum use dkw-certificate afford risks.csv --level 0.3 --share 0.1 --plot a.html
+    """
+    found = read_risks(file, column=column, n_column=n_column, percent=percent)
+    kind = losses or ("01" if found.is_error_rate and found.n is not None else "bounded")
+    options: dict[str, Any] = {"delta": delta, "losses": kind, "few": few}
+    with _notes():
+        largest = affordable_shift(
+            found.risks, found.n, level=level, share=share, divergence=divergence, **options
+        )[0]
+    if largest == 0:
+        print(
+            f"None: {100 * share:g} % of the clients at risk {level:g} or more cannot be certified "
+            f"even for this network, with {len(found.risks)} clients."
+        )
+    else:
+        print(
+            f"In every network within {divergence} {largest:.4g} of this one, at most "
+            f"{100 * share:g} % of the clients have risk {level:g} or more (confidence "
+            f"{100 * (1 - delta):g} %)."
+        )
+    if plot:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)
+            figures = {
+                "How much shift can I afford?": _afford_figure(found, divergence, level, options),
+                "What is certified as the radius grows": _radius_figure(found, divergence, options),
+            }
+        print(_write_picture(figures, plot, f"Affordable shift from {file.name}"))
+
+
+@app.command()
+def shift(
+    source: File,
+    target: Annotated[Path, typer.Argument(help="The same column for another network.")],
+    divergence: Annotated[FDivergence, typer.Option(help="Distance between networks.")] = "chi2",
+    bins: Annotated[int, typer.Option(help="Bins of the histograms.")] = 10,
+    column: Column = None,
+    percent: Percent = False,
+) -> None:
+    """How far apart two networks look: a diagnostic, not a certificate.
+
+    Example: practicum use dkw-certificate shift last_year.csv this_year.csv --divergence kl
+    """
+    both = [read_risks(f, column=column, percent=percent).risks for f in (source, target)]
+    eps = estimate_shift(both[0], both[1], divergence, bins)
+    print(
+        f"{divergence} about {eps:.3g} between {len(both[0])} and {len(both[1])} clients, in "
+        f"{bins} bins. A diagnostic: it has no confidence level, and coarser bins make it smaller. "
+        "Do not certify the second network with a radius estimated from it."
+    )
+
+
+@app.command()
+def simulate(
+    data: Annotated[
+        Literal["fashion-mnist", "digits", "cifar10"], typer.Option(help="Images.")
+    ] = "digits",
+    model: Annotated[ModelName, typer.Option(help="The classifier that is certified.")] = "linear",
+    clients: Annotated[int, typer.Option(min=1, help="Clients seen.")] = 500,
+    samples: Annotated[int, typer.Option(min=1, help="Samples per client.")] = 300,
+    divergence: Annotated[FDivergence, typer.Option(help="Distance between networks.")] = "chi2",
+    delta: Delta = 0.05,
+    seed: Annotated[int, typer.Option(help="Of the model and the clients.")] = 0,
+    folder: Annotated[Path | None, typer.Option(help="Your CIFAR-10.")] = None,
+    plot: Plot = None,
+) -> None:
+    """A network with a known truth: 20 % badly served clients become 50 % in the target.
+
+    Example: practicum use dkw-certificate simulate --data fashion-mnist --clients 500 --seed 0
+    """
+    fleet = image_fleet(data, model=model, seed=seed, folder=folder)
+    errors, sizes = fleet.draw(samples, n_clients=clients, rng=np.random.default_rng(seed))
+    eps = fleet.radius(divergence)
+    with _notes():
+        certificate = certify(
+            errors, sizes, eps=eps, divergence=divergence, delta=delta, losses="01", few="keep"
+        )
+    print(
+        f"{data}, {model}: {clients} clients with {samples} samples each; the target lies within "
+        f"{divergence} {eps:.4g}."
+    )
+    print("level   seen   source, true   target, true   target, certified")
+    for level in (0.1, 0.2, 0.3, 0.4, 0.5):
+        seen, source = (errors >= level).mean(), fleet.tail([level])[0]
+        target, bound = fleet.target_tail([level])[0], certificate.at(level)
+        print(f"{level:5g}  {seen:5.3f}  {source:13.3f}  {target:13.3f}  {bound:18.3f}")
+    if plot:
+        figure = _picture(certificate, fleet.target_tail(certificate.levels))
+        print(_write_picture({"Certificate and truth": figure}, plot, f"Simulated {data}"))
+
+
+# --- helpers -------------------------------------------------------------------------------------
+
+
+class _notes(warnings.catch_warnings):
+    """Warnings of the method as plain lines."""
+
+    def __enter__(self) -> None:
+        super().__enter__()
+        warnings.simplefilter("always", UserWarning)
+        warnings.showwarning = lambda message, *_: print(f"Note: {message}.")  # type: ignore[assignment]
+
+
+def _own_curves(path: Path, clients: tuple[str, ...]) -> RobustCurves:
+    """The curves in the order of the risks."""
+    rhos, values, names = read_curves(path)
+    place = {name: k for k, name in enumerate(names)}
+    absent = [c for c in clients if c not in place]
+    if absent:
+        raise InputError(f"{path}: no curve for client {', '.join(absent[:10])}")
+    return RobustCurves.of(rhos, values[[place[c] for c in clients]], clients)
+
+
+def _report(certificate: Certificate, levels: list[float]) -> None:
+    print(f"{certificate.scope} ({certificate.K} clients):")
+    for level in sorted(levels):
+        share = certificate.at(level)
+        print(f"  at most {100 * share:.3g} % of the clients have risk {level:g} or more")
+    for prob in (0.05, 0.1, 0.25):
+        risk = certificate.quantile(prob)
+        if math.isfinite(risk):
+            print(f"  at most {100 * prob:g} % of the clients have risk {risk:.3g} or more")
+    if math.isfinite(certificate.mean_upper):
+        print(f"  the mean risk is at most {certificate.mean_upper:.3g}")
+
+
+def _write(
+    certificate: Certificate, levels: list[float], plot: Path | None, out: Path | None, title: str
+) -> None:
+    if out:
+        writers = {
+            ".csv": lambda p: certificate.to_frame().to_csv(p, index=False),
+            ".parquet": lambda p: certificate.to_frame().to_parquet(p, index=False),
+            ".json": lambda p: p.write_text(_as_json(certificate, levels), encoding="utf-8"),
+        }
+        if out.suffix.lower() not in writers:
+            raise InputError(f"{out}: written are {', '.join(writers)}")
+        print(write_atomically(out, writers[out.suffix.lower()]))
+    if plot:
+        print(_write_picture({"Certificate": _picture(certificate)}, plot, title))
+
+
+def _as_json(certificate: Certificate, levels: list[float]) -> str:
+    mean, finite = certificate.mean_upper, math.isfinite(certificate.mean_upper)
+    return json.dumps(
+        {
+            "certified": certificate.certified,
+            "method": certificate.method,
+            "divergence": certificate.divergence,
+            "eps": certificate.eps,
+            "delta": certificate.delta,
+            "clients": certificate.K,
+            "mean_upper": mean if finite else None,
+            "share_at_or_above": {f"{level:g}": certificate.at(level) for level in levels},
+            "assumptions": ASSUMPTIONS,
+        },
+        indent=2,
+    )
+
+
+def _picture(certificate: Certificate, truth: np.ndarray | None = None) -> Any:
+    words = "certificate" if certificate.certified else "estimate (not a certificate)"
+    return style(
+        certificate.plot(truth),
+        f"Share of the {certificate.K} clients at or above each risk level, as seen, and its "
+        f"{words} with confidence {100 * (1 - certificate.delta):g} %. The room between the curves "
+        "is the price of having seen some clients, on some samples, and of the shift.",
+    )
+
+
+def _afford_figure(found: Any, divergence: FDivergence, level: float, options: dict) -> Any:
+    levels, shares = np.linspace(0.01, 1, 100), (0.01, 0.05, 0.1, 0.2, 0.4)
+    figure = new_figure(
+        "The largest radius at which at most this share of the clients reaches the risk level on "
+        "the horizontal axis. Where a curve has not begun, not even this network can be certified.",
+        x="risk level",
+        y=f"affordable radius ({divergence})",
+        log_y=True,
+    )
+    palette = colours(shares)
+    for share in shares:
+        eps = affordable_shift(
+            found.risks, found.n, level=levels, share=share, divergence=divergence, **options
+        )
+        line = {"color": palette[share], "width": 2}
+        figure.add_scatter(
+            x=levels, y=np.where(eps > 0, eps, np.nan), name=f"{share:.0%} of clients", line=line
+        )
+    figure.add_vline(x=level, line={"dash": "dot", "color": "#7F7F7F"})
+    figure.update_yaxes(range=[-3, 1])
+    return figure
+
+
+def _radius_figure(found: Any, divergence: FDivergence, options: dict) -> Any:
+    radii, probs = np.concatenate([[0], np.geomspace(0.005, 2, 30)]), (0.05, 0.1, 0.25, 0.5)
+    figure = new_figure(
+        "The risk level that at most this share of the clients reaches, in every network within "
+        "the radius. A curve that stops cannot be certified further.",
+        x=f"radius ({divergence})",
+        y="certified risk level",
+    )
+    palette = colours(probs)
+    certificates = [
+        certify(found.risks, found.n, eps=float(e), divergence=divergence, **options) for e in radii
+    ]
+    for prob in probs:
+        reached = np.array([[c.quantile(prob) for c in certificates]])
+        reached[~np.isfinite(reached)] = np.nan
+        add_ribbon(figure, radii, reached, f"{prob:.0%} of clients", palette[prob])
+    return figure
+
+
+def _write_picture(figures: dict[str, Any], path: Path, title: str) -> Path:
+    suffix = path.suffix.lower()
+    if suffix in (".html", ".htm"):
+        return write_figures(figures, path, title)
+    if suffix not in (".png", ".svg", ".pdf"):
+        raise InputError(f"{path}: pictures are .html, .png, .svg or .pdf")
+    figure = next(iter(figures.values()))
+    figure.update_layout(paper_bgcolor="white", plot_bgcolor="white")
+    try:
+        return write_atomically(
+            path, lambda p: figure.write_image(p, width=900, height=500, scale=2)
+        )
+    except InputError:
+        raise
+    except Exception as error:  # Kaleido is missing, or it finds no browser
+        reason = str(error).strip().splitlines()[0]
+        raise InputError(
+            f"{path}: this machine cannot draw it ({reason})", "name a file that ends in .html"
+        ) from error

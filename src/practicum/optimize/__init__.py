@@ -1,0 +1,5 @@
+"""Online optimisation: each method's public names, loaded when used."""
+
+import lazy_loader
+
+__getattr__, __dir__, __all__ = lazy_loader.attach(__name__, submodules=["optimistic_ftrl"])

@@ -1,0 +1,218 @@
+"""Tables with mixed columns, as people have them, to arrays; and what cannot be used, by name."""
+
+from __future__ import annotations
+
+import fnmatch
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from practicum.data.table import read_table
+from practicum.errors import InputError
+
+RARE = 5  # rows below which a category is pooled with the other rare ones
+SEPARATORS = {".csv": ",", ".txt": ",", ".tsv": "\t"}
+
+
+def column_names(path: str | Path) -> list[str]:
+    """The columns of a table file, whatever its rows hold.
+
+    Parameters
+    ----------
+    path : str or Path
+
+    Raises
+    ------
+    InputError
+        The file is missing, empty, or not a table.
+
+    Examples
+    --------
+    >>> import tempfile, pathlib
+    >>> file = pathlib.Path(tempfile.mkdtemp()) / "t.csv"
+    >>> _ = file.write_text("a, b\\n1,\\n2,\\n")
+    >>> column_names(file)
+    ['a', 'b']
+    """
+    path = Path(path)
+    if path.is_file() and path.stat().st_size and path.suffix.lower() in SEPARATORS:
+        try:
+            head = pd.read_csv(path, sep=SEPARATORS[path.suffix.lower()], nrows=0)
+        except (ValueError, OSError) as error:
+            reason = " ".join(str(error).split())
+            raise InputError(f"{path} cannot be read as a table: {reason}") from error
+        return [str(name).strip() for name in head.columns]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        return list(read_table(path, numeric=False, missing="drop").columns)
+
+
+def pick_columns(
+    columns: Sequence[str],
+    wanted: Sequence[str],
+    taken: Sequence[str] = (),
+    option: str = "columns",
+) -> list[str]:
+    """Column names from names, patterns (``region_*``) and ``rest``.
+
+    Parameters
+    ----------
+    columns : sequence of str
+        Those there are.
+    wanted : sequence of str
+        ``rest`` stands for every column not in ``taken``.
+    taken : sequence of str
+        Columns that have another role.
+    option : str
+        Named in the error.
+
+    Raises
+    ------
+    InputError
+        A name or pattern matches no column, or a column already has a role.
+
+    Examples
+    --------
+    >>> columns = ["y", "region_a", "region_b", "age"]
+    >>> pick_columns(columns, ["region_*"]), pick_columns(columns, ["rest"], ["y", "age"])
+    (['region_a', 'region_b'], ['region_a', 'region_b'])
+    """
+    found: list[str] = []
+    for name in wanted:
+        if name in columns:
+            matches = [name]
+        elif name == "rest":
+            matches = [c for c in columns if c not in taken]
+        else:
+            matches = [c for c in fnmatch.filter(columns, name) if c not in taken]
+        if not matches:
+            known = ", ".join(columns[:12]) + (", …" * (len(columns) > 12))
+            raise InputError(f"{option}: no column {name!r}", f"columns: {known}")
+        both = [c for c in matches if c in taken]
+        if both:
+            raise InputError(f"{option}: column {both[0]!r} already has another role")
+        found += [c for c in matches if c not in found]
+    return found
+
+
+@dataclass(frozen=True)
+class Encoded:
+    """Columns as numbers.
+
+    Attributes
+    ----------
+    values : array, shape (n, d)
+    names : tuple of str
+        One for each column of ``values``; ``colour=red`` for a category.
+    notes : tuple of str
+        What was done that a person should know.
+
+    Examples
+    --------
+    >>> encode_columns(pd.DataFrame({"a": [1.0, 2.0]})).names
+    ('a',)
+    """
+
+    values: np.ndarray
+    names: tuple[str, ...]
+    notes: tuple[str, ...] = ()
+
+
+def encode_columns(table: Any, what: str = "X") -> Encoded:
+    """Numbers stay, yes/no becomes 0/1, categories become one column a level.
+
+    Parameters
+    ----------
+    table : DataFrame, Series or array, shape (n,) or (n, d)
+        Missing values stay missing (NaN).
+    what : str
+        Names the role in messages, and the columns of an array: ``X[0]``, ``X[1]``, ...
+
+    Raises
+    ------
+    InputError
+        A column holds text that is no category, dates, or numbers with words among them; an array
+        is not numeric or not two-dimensional.
+
+    Examples
+    --------
+    >>> frame = pd.DataFrame({"age": [30, 40] * 9, "team": list("abc") * 6})
+    >>> encode_columns(frame).names
+    ('age', 'team=a', 'team=b', 'team=c')
+    """
+    if isinstance(table, pd.Series):
+        table = table.to_frame(table.name if table.name is not None else what)
+    if not isinstance(table, pd.DataFrame):
+        return _encode_array(table, what)
+    parts, names, notes = [], [], []
+    for column in table.columns:
+        values, levels, note = _encode_one(table[column], f"{what} column {str(column)!r}")
+        parts.append(values)
+        names += [str(column) if level is None else f"{column}={level}" for level in levels]
+        notes += [note] if note else []
+    if not parts:
+        raise InputError(f"{what} has no columns")
+    return Encoded(np.column_stack(parts), tuple(names), tuple(notes))
+
+
+def _encode_array(table: Any, what: str) -> Encoded:
+    array = np.asarray(table)
+    if array.dtype.kind not in "biuf":
+        raise InputError(
+            f"{what} is an array of {array.dtype}, numbers are expected",
+            "pass columns of text as a pandas DataFrame: they are encoded",
+        )
+    array = array.astype(float)
+    if array.ndim == 1:
+        array = array[:, None]
+    if array.ndim != 2 or not array.shape[1]:
+        raise InputError(f"{what} has shape {array.shape}, (rows, columns) is expected")
+    return Encoded(array, tuple(f"{what}[{k}]" for k in range(array.shape[1])))
+
+
+def _encode_one(column: pd.Series, what: str) -> tuple[np.ndarray, list[Any], str]:
+    kind = column.dtype
+    if pd.api.types.is_bool_dtype(kind) or pd.api.types.is_numeric_dtype(kind):
+        return column.astype(float).to_numpy()[:, None], [None], ""
+    if pd.api.types.is_datetime64_any_dtype(kind):
+        raise InputError(
+            f"{what} holds dates", "turn it into a number (days, say), or leave it out"
+        )
+    present = column.dropna().astype(str).str.strip()
+    numbers = pd.to_numeric(present, errors="coerce")
+    share = float(numbers.notna().mean()) if len(present) else 0.0
+    if share == 1.0:
+        return pd.to_numeric(column, errors="coerce").to_numpy(float)[:, None], [None], ""
+    if share > 0.8:
+        row = numbers.index[numbers.isna()][0]
+        raise InputError(
+            f"{what} is numeric but for row {row}: {present[row]!r}",
+            "correct the cell, or leave it empty and choose to drop missing rows",
+        )
+    return _one_hot(column, present, what)
+
+
+def _one_hot(column: pd.Series, present: pd.Series, what: str) -> tuple[np.ndarray, list[Any], str]:
+    counts = present.value_counts()
+    if len(counts) > max(20, len(column) // 20):
+        raise InputError(
+            f"{what} has {len(counts)} different texts in {len(column)} rows: not a category",
+            "leave it out, or group its values",
+        )
+    rare = counts.index[counts < RARE]
+    note = ""
+    if len(rare) > 1:
+        present = present.where(~present.isin(rare), "(rare)")
+        note = f"{what}: {len(rare)} categories with fewer than {RARE} rows were pooled"
+    levels = sorted(present.unique())
+    if len(levels) == 2:
+        levels = levels[1:]  # the other column would say the same
+    text = present.reindex(column.index)
+    hot = np.column_stack([(text == level).to_numpy(float) for level in levels])
+    hot[text.isna().to_numpy()] = np.nan
+    return hot, levels, note

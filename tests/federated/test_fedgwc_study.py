@@ -1,0 +1,247 @@
+"""The study on small federations and on people's files; the commands."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from practicum.data import clients as fed
+from practicum.data.kinds import UserData
+from practicum.errors import InputError
+from practicum.federated.fedgwc import LossLog
+from practicum.federated.fedgwc.checks import message_bytes, reward_convergence, score_ranking
+from practicum.federated.fedgwc.study import FedGWCStudy, _scenario
+from practicum.study import Results, Scale, Store, run_study
+from practicum.study.compare import comparison, sentence, study_on
+from practicum.study.spec import Outcome
+
+
+def write_log(path, seed=0, n_clients=12, rounds=160, group=False):
+    """A loss log of two groups that pull the model apart."""
+    rng, log = np.random.default_rng(seed), LossLog(n_clients)
+    side = np.where(np.arange(n_clients) % 2, 1.0, -1.0)
+    for t in range(rounds):
+        clients = rng.choice(n_clients, 6, replace=False)
+        wave = 0.3 * rng.normal()
+        noise = 0.1 * rng.normal(size=(6, 3))
+        log.add(t, clients, np.exp(side[clients] * wave)[:, None] * np.exp(noise), clients + 5)
+    frame = log.to_frame()
+    if group:
+        frame["group"] = np.where(frame["client"] % 2, "odd", "even")
+    frame.to_csv(path, index=False)
+    return path
+
+
+# --- checks --------------------------------------------------------------------------------------
+
+
+def test_anchor_rewards_converge_as_claimed():
+    rng = np.random.default_rng(1)
+    mean = reward_convergence(12, 4, 4096, rng, moving=False)
+    assert mean["slope"] == pytest.approx(-0.5, abs=0.1)
+    moving = reward_convergence(12, 4, 4096, np.random.default_rng(1), moving=True)
+    assert moving["floor_ratio"] == pytest.approx(1, abs=0.1)
+    assert abs(moving["slope"]) < 0.1
+
+
+def test_messages_carry_the_losses_and_nothing_else():
+    fedavg, ours, ifca = (message_bytes(way, 6, 0) for way in ("fedavg", "fedgwc", "ifca"))
+    assert ours["up"] - fedavg["up"] == len("train-losses") + 8 * 8
+    assert ours["bytes"] < 1.01 * fedavg["bytes"]
+    assert ifca["bytes"] == fedavg["bytes"] + fedavg["model"]
+
+
+def test_the_score_orders_partitions_of_one_size():
+    rng = np.random.default_rng(0)
+    counts = rng.multinomial(200, rng.dirichlet(np.full(10, 0.2), 24)[:, :].mean(0), 24)
+    counts = np.stack([rng.multinomial(200, p) for p in rng.dirichlet(np.full(10, 0.2), 24)])
+    cell = score_ranking(counts, 200, rng)
+    assert cell["spearman_fixed"] > 0.7 > cell["spearman_any"]
+    assert cell["changed"] == 0
+
+
+# --- on a person's files -------------------------------------------------------------------------
+
+
+def compared(study):
+    with Store("sqlite:///:memory:") as store:
+        run = run_study(study, Scale("smoke", 3), store, kind="compare")
+    assert run.failures == []
+    return run.results, comparison(study, run.results)
+
+
+def test_a_loss_log_without_truth_is_judged_by_stability(tmp_path):
+    study = study_on(FedGWCStudy, UserData.of([write_log(tmp_path / "losses.csv")]), {})
+    results, rows = compared(study)
+    assert {r.arm for r in rows} == {
+        "joint", "centred", "column", "row", "trajectory", "descent"
+    }  # fmt: skip
+    assert {r.measure for r in rows} == {"stability"}
+    assert results.values("stability", arm="joint").mean() > 0.9
+    assert sentence(study, rows).startswith("adjusted Rand index between halves")
+    assert list(study.figures(results)) == ["Do two halves of the rounds agree?"]
+
+
+def test_a_group_column_or_option_gives_the_truth(tmp_path):
+    path = write_log(tmp_path / "losses.csv", group=True)
+    results, rows = compared(study_on(FedGWCStudy, UserData.of([path]), {}))
+    assert results.values("ari", arm="joint").mean() == 1
+    assert {r.measure for r in rows} == {"ari", "stability"}
+    with pytest.raises(InputError, match="no column 'site'"):
+        study_on(FedGWCStudy, UserData.of([path]), {"group": "site"})
+
+
+def test_a_table_with_clients_is_trained_on(tmp_path):
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(480, 4))
+    site = np.repeat(np.arange(8), 60)
+    y = (x[:, 0] > 0) ^ (site % 2 == 1)  # half the sites call it the other way round
+    frame = pd.DataFrame(x, columns=list("abcd")).assign(
+        site=[f"s{i}" for i in site], side=site % 2, y=np.where(y, "up", "down")
+    )
+    frame.to_csv(tmp_path / "sites.csv", index=False)
+    options = {"client": "site", "group": "side", "per_round": 3, "rounds": 160}
+    study = study_on(FedGWCStudy, UserData.of([tmp_path / "sites.csv"]), options)
+    results, rows = compared(study)
+    assert {r.arm for r in rows} == set(FedGWCStudy.arms)
+    accuracy = results.frame.groupby("arm")["accuracy"].mean()
+    assert accuracy["fedavg"] < 0.65 < 0.85 < accuracy["oracle"]
+    assert results.values("ari", arm="joint").mean() == 1
+
+
+@pytest.mark.parametrize(
+    ("text", "options", "message"),
+    [
+        ("round,client,step,loss\n0,a,0,1\n0,b,0,1\n", {}, "2 clients"),
+        ("round,client,loss\n0,a,1\n", {}, "no column step"),
+        ("a,b\n1,x\n2,y\n", {}, "2 rows for 12 clients"),
+        ("a,b\nu,x\nv,y\n", {}, "no numeric column besides b"),
+        ("a,b\n1,0.5\n2,0.5\n", {}, "1 different values"),
+        ("a,b\n1,x\n2,y\n", {"label": "c"}, r"no column 'c' \(label\)"),
+        ("a,b\n1,x\n2,y\n", {"group": "a"}, "need a client column"),
+        ("a,b,c\n1,x,p\n2,y,q\n", {"client": "b"}, "2 clients; at least 4"),
+        ("a,b\n1,x\n2,y\n", {"scenario": "chaos"}, "no scenario 'chaos'"),
+    ],
+)
+def test_bad_input_is_refused_by_name(tmp_path, text, options, message):
+    path = tmp_path / "mine.csv"
+    path.write_text(text)
+    with pytest.raises(InputError, match=message):
+        study_on(FedGWCStudy, UserData.of([path]), options)
+
+
+def test_bad_input_a_client_in_two_groups(tmp_path):
+    path = write_log(tmp_path / "losses.csv", group=True)
+    frame = pd.read_csv(path)
+    frame.loc[0, "group"] = "neither"
+    frame.to_csv(path, index=False)
+    with pytest.raises(InputError, match="is in two groups"):
+        study_on(FedGWCStudy, UserData.of([path]), {})
+
+
+def test_nan_losses_in_a_file_are_left_out_with_a_warning(tmp_path):
+    path = write_log(tmp_path / "losses.csv")
+    frame = pd.read_csv(path)
+    frame.loc[[4, 5], "loss"] = np.nan
+    frame.to_csv(path, index=False)
+    from practicum.federated.fedgwc import read_loss_log
+
+    with pytest.warns(UserWarning, match="NaN or infinite losses left out, of clients"):
+        log = read_loss_log(path)
+    assert len(log) == 6 * 160 - 1
+
+
+# --- claims --------------------------------------------------------------------------------------
+
+
+def outcomes(study, cells):
+    """Results with these ARIs: {(scenario, arm): values}."""
+    return Results(
+        [
+            Outcome(study.trial(scenario, arm, seed), {"ari": value, "accuracy": value})
+            for (scenario, arm), values in cells.items()
+            for seed, value in enumerate(values)
+        ],
+        Scale("cpu"),
+    )
+
+
+def test_claims_follow_the_rules_of_the_specification():
+    study = FedGWCStudy()
+    noise = np.random.default_rng(0).normal(scale=0.02, size=10)
+    chance, good = noise, 0.5 + noise
+    found = outcomes(study, {("conflict", "column"): good, ("mixed", "column"): chance})
+    assert study.claims["C2"](found).status == "partly"
+    none = outcomes(study, {("conflict", "column"): chance, ("mixed", "column"): chance[::-1]})
+    assert study.claims["C2"](none).status == "not reproduced"
+    worse = outcomes(
+        study, {("conflict", "column"): chance, ("conflict", "ifca"): good + chance[::-1]}
+    )
+    assert study.claims["C3"](worse).status == "not reproduced"
+    exact = outcomes(study, {("conflict", "centred"): np.ones(10)})
+    assert study.claims["C2b"](exact).status == "reproduced"
+    once = outcomes(study, {("conflict", "centred"): np.r_[np.ones(9), 0.83]})
+    assert study.claims["C2b"](once).status == "not reproduced"
+    useless = outcomes(study, {("domain", a): chance for a in ("oracle", "fedavg", "column")})
+    assert study.claims["C4"](useless).status == "needs more"
+
+
+def test_the_paper_scale_runs_on_a_tiny_copy_of_cifar(tmp_path, monkeypatch):
+    pytest.importorskip("torch")
+    rng = np.random.default_rng(0)
+    for name in ("train.bin", "test.bin"):
+        rows = rng.integers(0, 256, (120, 3074)).astype(np.uint8)
+        rows[:, 1] = np.arange(120) % 100
+        rows.tofile(tmp_path / name)
+    monkeypatch.setenv("PRACTICUM_CIFAR100", str(tmp_path))
+    trial = next(iter(FedGWCStudy().trials(Scale("paper", 1))))
+    assert dict(trial.params)["images"] == "cifar-100"
+    size = dict(trial.params) | {
+        "clients": 4, "per_round": 3, "rounds": 4, "split_at": 2, "train": 6, "test": 2,
+        "steps": 1, "batch": 4,
+    }  # fmt: skip
+    cells = _scenario("conflict", 1, 2, tuple(sorted(size.items())))
+    assert set(cells) == set(FedGWCStudy.arms)
+    assert all(0 <= cell["accuracy"] <= 1 for cell in cells.values())
+
+
+# --- commands ------------------------------------------------------------------------------------
+
+
+def test_cluster_a_log_from_the_command_line(tmp_path, practicum):
+    write_log(tmp_path / "losses.csv")
+    done = practicum("use", "fedgwc", "cluster", "losses.csv", "--out", "g.csv", "--plot", "w.html")
+    assert "Group 0 (6 clients): 0, 2, 4, 6, 8, 10" in done.stdout
+    assert pd.read_csv(tmp_path / "g.csv")["group"].tolist() == [0, 1] * 6
+    assert (tmp_path / "w.html").stat().st_size > 1_000_000
+
+
+def test_score_a_clustering_from_the_command_line(tmp_path, practicum):
+    rows = [(c, k, 20 if (c < 3) == (k == 0) else 1) for c in range(6) for k in range(3)]
+    pd.DataFrame(rows, columns=["client", "class", "count"]).to_csv(
+        tmp_path / "counts.csv", index=False
+    )
+    pd.DataFrame({"client": range(6), "group": list("aaabbb")}).to_csv(
+        tmp_path / "groups.csv", index=False
+    )
+    done = practicum("use", "fedgwc", "score", "counts.csv", "groups.csv")
+    assert "Wasserstein Adjusted Score" in done.stdout
+    assert "6 clients, 3 classes, 2 groups" in done.stdout
+    pd.DataFrame({"client": [0], "group": ["a"]}).to_csv(tmp_path / "groups.csv", index=False)
+    refused = practicum("use", "fedgwc", "score", "counts.csv", "groups.csv", code=2)
+    assert "no group for the clients [1, 2, 3, 4, 5]" in refused.stderr
+
+
+def test_run_a_federation_from_the_command_line(tmp_path, practicum):
+    done = practicum(
+        "use", "fedgwc", "run", "--data", "digits", "--scenario", "conflict", "--clients", "8",
+        "--fraction", "0.5", "--rounds", "60", "--arms", "fedavg,joint", "--losses", "log.csv",
+    )  # fmt: skip
+    assert done.stdout.splitlines()[0] == "8 clients, 4 a round, 60 rounds, 1 seeds."
+    assert [line.split()[0] for line in done.stdout.splitlines()[2:4]] == ["fedavg", "joint"]
+    assert pd.read_csv(tmp_path / "log.csv")["round"].nunique() == 60
+
+
+def test_a_missing_data_set_is_explained_by_the_command(practicum, tmp_path, monkeypatch):
+    monkeypatch.setattr(fed, "DEBIAN_FOLDER", tmp_path)
+    with pytest.raises(InputError, match="apt-get install dataset-fashion-mnist"):
+        fed.fashion_mnist(14, tmp_path)
