@@ -92,7 +92,7 @@ def test_bad_input_comes_back_as_one_error(folder, tmp_path):
     with pytest.raises(InputError, match="at least two are needed"):
         use("barycenter", folder / "0.csv")
     write_points(tmp_path / "space.csv", np.eye(3))
-    with pytest.raises(InputError, match=r"X has 2 coordinates .* Y has 3"):
+    with pytest.raises(InputError, match=r"0.csv has 2 coordinates .* space.csv has 3"):
         use("distance", folder / "0.csv", tmp_path / "space.csv")
     before = sorted(folder.iterdir())
     with pytest.raises(InputError, match="cannot be written as"):
@@ -117,3 +117,10 @@ def test_turns_in_words(P, words):
     X = rng.exponential(size=(20, len(P))) * np.arange(len(P), 0, -1)
     # rows are turned by P: (1, 0) goes to (0, 1) under QUARTER
     assert _turn(procrustes_wasserstein(X, X @ P.T, init="global")) == words
+
+
+def test_clouds_of_different_dimension_are_named_by_their_files(practicum, tmp_path):
+    (tmp_path / "flat.csv").write_text("x,y\n1,2\n3,4\n5,7\n")
+    (tmp_path / "solid.csv").write_text("x,y,z\n1,2,3\n3,4,1\n5,7,2\n")
+    done = practicum("use", "procrustes-wasserstein", "distance", "flat.csv", "solid.csv", code=2)
+    assert "flat.csv has 2 coordinates per point, solid.csv has 3" in done.stderr

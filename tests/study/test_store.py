@@ -245,6 +245,27 @@ def test_many_may_open_a_new_store_at_once(url):
         assert store.count() == 5 + 8
 
 
+@pytest.mark.parametrize("cut", range(1, 9))
+def test_a_store_whose_creation_was_cut_short_is_completed(url, cut):
+    """kill -9 at the very first run, between one CREATE and the next."""
+    created = []
+
+    def stop(connection, cursor, statement, *_):
+        created.append(statement.lstrip().startswith("CREATE"))
+        if sum(created) == cut:
+            raise KeyboardInterrupt
+
+    sa.event.listen(sa.Engine, "before_cursor_execute", stop)
+    try:
+        with contextlib.suppress(KeyboardInterrupt):
+            Store(url).close()
+    finally:
+        sa.event.remove(sa.Engine, "before_cursor_execute", stop)
+    with Store(url) as store:
+        store.add([(key(1), outcome())])
+        assert store.count() == 1
+
+
 def test_two_processes_may_run_one_study_at_once(url, environment):
     command = [sys.executable, "-m", "practicum", "verify", "coin", "--jobs", "1", "--store", url]
     both = [

@@ -8,6 +8,7 @@ import numpy as np
 from jaxtyping import Float, Int
 from sklearn.cluster import AgglomerativeClustering, KMeans
 from sklearn.metrics.pairwise import cosine_similarity
+from threadpoolctl import threadpool_limits
 
 from practicum.errors import InputError
 from practicum.federated.fedgwc.grouping import first_member_order
@@ -100,7 +101,8 @@ def _window_means(log: LossLog, n_windows: int) -> np.ndarray:
 
 def _kmeans(features: np.ndarray, n_groups: int, seed: int) -> np.ndarray:
     model = KMeans(n_groups, n_init=20, random_state=seed)
-    return first_member_order(model.fit_predict(features))
+    with threadpool_limits(1):  # a few dozen points: waiting for threads would cost seconds
+        return first_member_order(model.fit_predict(features))
 
 
 # --- IFCA ----------------------------------------------------------------------------------------

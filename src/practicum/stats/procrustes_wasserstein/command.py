@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
+from practicum.errors import InputError
+
 if TYPE_CHECKING:
     import numpy as np
 
@@ -77,6 +79,12 @@ def distance(
 
     x, y = (read_points(file, points, seed, weights, _sample(vertices)) for file in (first, second))
     _tell_notes([x, y])
+    if x.points.shape[1] != y.points.shape[1]:
+        raise InputError(
+            f"{first} has {x.points.shape[1]} coordinates per point, "
+            f"{second} has {y.points.shape[1]}",
+            "compare clouds of the same dimension",
+        )
     with _warnings_as_sentences():
         result = procrustes_wasserstein(
             x, y, init=init, group=group, scale=scale, effort=effort, random_state=seed
