@@ -92,7 +92,7 @@ def test_bad_input_comes_back_as_one_error(folder, tmp_path):
     with pytest.raises(InputError, match="at least two are needed"):
         use("barycenter", folder / "0.csv")
     write_points(tmp_path / "space.csv", np.eye(3))
-    with pytest.raises(InputError, match=r"0.csv has 2 coordinates .* space.csv has 3"):
+    with pytest.raises(InputError, match=r"0\.csv has 2 coordinates.*space\.csv has 3"):
         use("distance", folder / "0.csv", tmp_path / "space.csv")
     before = sorted(folder.iterdir())
     with pytest.raises(InputError, match="cannot be written as"):

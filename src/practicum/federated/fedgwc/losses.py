@@ -80,10 +80,11 @@ def gaussian_rewards(
 
 
 def _rewards(losses: np.ndarray, n: np.ndarray) -> np.ndarray:
-    w = (n / n.sum())[:, None]
-    deviation = losses - (w * losses).sum(0)
-    variance = (w * deviation**2).sum(0) + VARIANCE_FLOOR
-    return np.exp(-(deviation**2) / (2 * variance)).mean(1)
+    """Of one round, or of a stack of rounds: losses (..., m, S), n (..., m)."""
+    w = (n / n.sum(-1, keepdims=True))[..., None]
+    deviation = losses - (w * losses).sum(-2, keepdims=True)
+    variance = (w * deviation**2).sum(-2, keepdims=True) + VARIANCE_FLOOR
+    return np.exp(-(deviation**2) / (2 * variance)).mean(-1)
 
 
 @dataclass
@@ -178,9 +179,14 @@ class LossLog:
         Rounds with fewer than three reports carry no information and stay empty.
         """
         table = np.full((self.n_rounds, self.n_clients), np.nan)
-        for t, (clients, losses, sizes) in enumerate(self):
-            if len(clients) >= 3:
-                table[t, clients] = _rewards(losses, sizes)
+        counts = np.array([len(clients) for clients in self._clients], dtype=int)
+        for m in np.unique(counts[counts >= 3]):
+            rounds = np.flatnonzero(counts == m)  # all of one size at once
+            clients, losses, sizes = (
+                np.stack([part[t] for t in rounds])
+                for part in (self._clients, self._losses, self._sizes)
+            )
+            table[rounds[:, None], clients] = _rewards(losses, sizes)
         return table
 
     def mean_losses(self) -> Float[np.ndarray, "T K"]:
