@@ -195,7 +195,7 @@ def test_the_paper_scale_runs_on_a_tiny_copy_of_cifar(tmp_path, monkeypatch):
     trial = next(iter(FedGWCStudy().trials(Scale("paper", 1))))
     assert dict(trial.params)["images"] == "cifar-100"
     size = dict(trial.params) | {
-        "clients": 4, "per_round": 3, "rounds": 4, "split_at": 2, "train": 6, "test": 2,
+        "clients": 4, "per_round": 3, "rounds": 2, "split_at": 1, "train": 6, "test": 2,
         "steps": 1, "batch": 4,
     }  # fmt: skip
     cells = _scenario("conflict", 1, 2, tuple(sorted(size.items())))
