@@ -17,7 +17,9 @@ from types import SimpleNamespace
 
 import pytest
 
+from practicum import catalog
 from practicum.cli import main
+from practicum.errors import MissingExtra
 
 HEAVY = ("numpy", "scipy", "pandas", "sklearn", "torch", "plotly", "sqlalchemy", "joblib")
 SCRIPT = Path(sys.executable).with_name("practicum")
@@ -229,6 +231,18 @@ def test_verify_as_json(cli):
     assert claim["verdict"] == "reproduced"
     assert claim["interval"][0] < claim["estimate"] < claim["interval"][1]
     assert claim["reported"] == "70 %"
+
+
+def test_verify_all_goes_on_past_a_method_whose_packages_are_missing(cli, monkeypatch):
+    def missing():
+        raise MissingExtra("lacking needs nosuch", "pip install 'practicum[nosuch]'")
+
+    coin = catalog.get("coin")
+    lacking = SimpleNamespace(slug="lacking", load_study=missing)
+    monkeypatch.setattr(catalog, "methods", lambda: {"lacking": lacking, "coin": coin})
+    done = cli("verify", "--all", "--scale", "smoke", "--jobs", 1)
+    assert "skipped lacking: lacking needs nosuch (pip install 'practicum[nosuch]')" in done.stderr
+    assert "C1 the coin falls heads" in done.stdout
 
 
 def test_json_of_an_interval_without_ends_is_json(cli):

@@ -27,7 +27,7 @@ from typer.core import TyperCommand, TyperGroup
 
 from practicum import __version__, catalog
 from practicum.data import kinds
-from practicum.errors import InputError, PracticumError
+from practicum.errors import InputError, MissingExtra, PracticumError
 
 if TYPE_CHECKING:
     from practicum.study.report import Section
@@ -242,7 +242,7 @@ def verify(
     What is stored already is not run again; Ctrl-C keeps what has finished. Exit status 1 when a
     trial failed. Example: practicum verify model-collapse --scale smoke
     """
-    from practicum.study.runner import run_study
+    from practicum.study.runner import cores, run_study
     from practicum.study.spec import Scale
     from practicum.study.store import Store
 
@@ -252,7 +252,13 @@ def verify(
     failed, printed = False, []
     with Store(store) as db:
         for method in chosen:
-            study = method.load_study()()
+            try:
+                study = method.load_study()()
+            except MissingExtra as missing:
+                if not every:
+                    raise
+                err.print(f"skipped {method.slug}: {missing}", style="yellow", markup=False)
+                continue
             with _running(method.slug, quiet or as_json) as progress:
                 run = run_study(
                     study,
@@ -260,7 +266,7 @@ def verify(
                     db,
                     engine=engine,
                     address=address,
-                    jobs=jobs or os.cpu_count() or 1,
+                    jobs=jobs or cores(),
                     fresh=fresh,
                     progress=progress,
                 )
@@ -299,7 +305,7 @@ def compare(
     """
     from practicum.study.compare import comparison, options_of, sentence, study_on
     from practicum.study.report import Section, write_comparison
-    from practicum.study.runner import run_study
+    from practicum.study.runner import cores, run_study
     from practicum.study.spec import Scale
     from practicum.study.store import Store, now
 
@@ -327,7 +333,7 @@ def compare(
                 db,
                 engine=engine,
                 address=address,
-                jobs=jobs or os.cpu_count() or 1,
+                jobs=jobs or cores(),
                 fresh=fresh,
                 kind="compare",
                 options={"data": [str(p.absolute()) for p in data], **options},

@@ -41,13 +41,21 @@ def share(statuses, wanted="reproduced"):
     return np.mean([status == wanted for status in statuses])
 
 
-@pytest.mark.parametrize("n", [3, 5, 10, 20, 40])
+@pytest.mark.parametrize("n", [3, 5, 7, 9, 10, 20, 40])
 @pytest.mark.parametrize("kind", KINDS)
 def test_noise_on_the_threshold_is_rarely_called_reproduced(kind, n):
     rng = np.random.default_rng([n, len(kind)])
     samples = KINDS[kind](rng, (STUDIES, n))
     assert share(at_least(x, 0.0).status for x in samples) <= BOUND
     assert share(at_most(x, 0.0).status for x in samples) <= BOUND
+
+
+@pytest.mark.parametrize("n", [3, 5, 10, 20])
+def test_wins_and_losses_on_the_threshold_are_rarely_called_reproduced(n):
+    """Nine wins in ten, asked for at least nine in ten: five wins in a row prove nothing."""
+    rng = np.random.default_rng([n, 5])
+    samples = rng.binomial(1, 0.9, size=(STUDIES, n)).astype(float)
+    assert share(at_least(x, 0.9).status for x in samples) <= BOUND
 
 
 @pytest.mark.parametrize("n", [3, 5, 10, 20, 40])

@@ -28,7 +28,8 @@ Status = Literal["reproduced", "partly", "not reproduced", "inconclusive", "need
 Values: TypeAlias = Sequence[float] | np.ndarray | pd.Series
 
 LEVEL = 0.95
-MIN_BOOTSTRAP = 8  # below, resampling says little about the tails
+MIN_BOOTSTRAP = 10  # below, resampling says little about the tails
+MIN_EQUAL = 5  # so many equal values decide; fewer may be equal by luck
 
 
 @dataclass(frozen=True)
@@ -82,23 +83,28 @@ def number(x: float) -> str:
 class Sample:
     """The bootstrap of a mean: an interval at any level, and the p-value that inverts it.
 
-    BCa (Efron 1987) on ``scipy.stats.bootstrap`` resamples, with the tail probability widened as
-    the t interval's is (Hesterberg 2015, "expanded percentile"): plain BCa over 5 to 20 seeds is
-    too narrow and would call one study in twelve reproduced on noise. Below eight values Student's
-    t takes over, with *half* the degrees of freedom: losses over seeds are often skewed, and then
-    plain t errs in one study of eight (exponential data, five values; with half of them in one of
-    eighteen). A single value, or equal values, have no width to estimate from.
+    BCa (Efron 1987) on ``scipy.stats.bootstrap`` resamples, with the tail probability widened to
+    a t interval's (Hesterberg 2015, "expanded percentile") with *half* the degrees of freedom:
+    losses over seeds are often skewed, and plain BCa over 10 values calls one study in thirteen
+    reproduced on exponential noise (so widened, one in seventeen; from 12 values on, one in
+    twenty). Below ten values Student's t takes over, its degrees of freedom lowered for the same
+    reason (plain t errs in one study of nine). A single value has no width to estimate from, and
+    nor have fewer than five equal ones.
     """
 
     def __init__(self, values: Values) -> None:
         self.x = np.asarray(values, dtype=float).ravel()
         self.n = len(self.x)
-        self.mean = float(self.x.mean()) if self.n else math.nan
         self.finite = bool(np.isfinite(self.x).all())
+        with np.errstate(invalid="ignore"):
+            self.mean = float(self.x.mean()) if self.n else math.nan
         self.constant = (
             self.n > 0 and self.finite and bool(np.ptp(self.x) <= 1e-12 * np.abs(self.x).max())
         )
         self.bootstrapped = self.n >= MIN_BOOTSTRAP and not self.constant and self.finite
+        # half the degrees of freedom, and a little less where t is used on 6 to 9 values
+        half = (self.n - 1) / 2
+        self.df = half if self.bootstrapped else min(half, (self.n + 1) / 3)
         if self.bootstrapped:
             self._resample()
 
@@ -127,18 +133,18 @@ class Sample:
 
     def _expand(self, tail: float) -> float:
         """The normal quantile whose percentile interval is as wide as the t interval."""
-        return float(math.sqrt(self.n / (self.n - 1)) * stats.t.ppf(tail, self.n - 1))
+        return float(math.sqrt(self.n / (self.n - 1)) * stats.t.ppf(tail, self.df))
 
     def interval(self, level: float = LEVEL) -> Interval:
-        """The two-sided interval; with fewer than two values it is the whole line."""
+        """The two-sided interval; where nothing tells the spread, the whole line."""
         tail = (1 - level) / 2
-        if self.constant and self.n >= 2:
+        if self.constant and self.n >= MIN_EQUAL:
             return Interval(self.mean, self.mean, level, "all values equal")
-        if self.n < 2 or not self.finite:
+        if self.constant or self.n < 2 or not self.finite:
             return Interval(-math.inf, math.inf, level, "too few finite values")
         if not self.bootstrapped:
-            half = -stats.t.ppf(tail, (self.n - 1) / 2) * stats.sem(self.x)
-            return Interval(self.mean - half, self.mean + half, level, "Student t, half df")
+            half = -stats.t.ppf(tail, self.df) * stats.sem(self.x)
+            return Interval(self.mean - half, self.mean + half, level, "Student t, fewer df")
         ends = []
         for z in (self._expand(tail), -self._expand(tail)):
             u = self.z0 + z
@@ -155,15 +161,16 @@ class Sample:
         w = ndtri(self._cdf(threshold)) - self.z0
         z = w / (1 + self.a * w) - self.z0
         t = abs(z) / math.sqrt(self.n / (self.n - 1))
-        p = float(2 * stats.t.sf(t, self.n - 1))
+        p = float(2 * stats.t.sf(t, self.df))
         if not self.means[0] <= threshold <= self.means[-1]:
             # farther out than any resample: the bootstrap only says "at most p"
             p = min(p, by_t)
         return p
 
     def _p_by_t(self, threshold: float) -> float:
-        t = abs(self.mean - threshold) / stats.sem(self.x)
-        return float(2 * stats.t.sf(t, (self.n - 1) / 2))
+        with np.errstate(divide="ignore"):  # a spread too small for floating point
+            t = abs(self.mean - threshold) / stats.sem(self.x)
+        return float(2 * stats.t.sf(t, self.df))
 
 
 def bootstrap_interval(values: Values, level: float = LEVEL) -> Interval:
@@ -200,6 +207,21 @@ def _seeds_needed(n: int, estimate: float, interval: Interval, threshold: float)
     if not half < 1000 * gap:
         return None
     return max(n + 1, math.ceil(n * (half / gap) ** 2 * 1.1))
+
+
+def _mean_in(values: Values, low: float, high: float, what: str, level: float) -> Verdict:
+    """The mean of the values lies in [low, high]; yes/no outcomes are judged as a rate.
+
+    The spread among a few ones and zeros is no guide (five ones have none), so the exact binomial
+    judges them wherever the threshold can be a rate. A threshold of less than one in a thousand
+    is a tolerance, and zeros below it are errors that are exactly zero.
+    """
+    x = np.asarray(values, dtype=float).ravel()
+    ends = [t for t in (low, high) if 1e-3 <= t <= 1 - 1e-3]
+    if len(x) and ends and np.isin(x, (0.0, 1.0)).all():
+        bounds = max(low, 0.0), min(high, 1.0)
+        return rate(int(x.sum()), len(x), *bounds, what or "the rate", level)
+    return _decide(Sample(x), low, high, what, level)
 
 
 def _decide(
@@ -251,6 +273,7 @@ def at_least(values: Values, threshold: float, what: str = "", level: float = LE
     Parameters
     ----------
     values : one number for each (dataset, seed)
+        Ones and zeros are yes/no outcomes: the exact binomial judges them, see :func:`rate`.
     what : str
         What the number is, as the sentence begins: "the median trace ratio at t=100".
 
@@ -259,19 +282,19 @@ def at_least(values: Values, threshold: float, what: str = "", level: float = LE
     >>> at_least([0.9, 0.92, 0.91, 0.93, 0.9], 0.5, "accuracy").status
     'reproduced'
     """
-    return _decide(Sample(values), threshold, math.inf, what, level)
+    return _mean_in(values, threshold, math.inf, what, level)
 
 
 def at_most(values: Values, threshold: float, what: str = "", level: float = LEVEL) -> Verdict:
     """The mean is at most ``threshold``; see :func:`at_least`."""
-    return _decide(Sample(values), -math.inf, threshold, what, level)
+    return _mean_in(values, -math.inf, threshold, what, level)
 
 
 def between(
     values: Values, low: float, high: float, what: str = "", level: float = LEVEL
 ) -> Verdict:
     """The mean lies in [low, high]; see :func:`at_least`."""
-    return _decide(Sample(values), low, high, what, level)
+    return _mean_in(values, low, high, what, level)
 
 
 def differences(a: Values, b: Values) -> np.ndarray:
@@ -311,18 +334,24 @@ def equivalent_within(
     a: Values, b: Values, margin: float, what: str = "", level: float = LEVEL
 ) -> Verdict:
     """The paired mean difference lies within ±``margin``."""
-    return between(differences(a, b), -margin, margin, what or "the paired difference", level)
+    sample = Sample(differences(a, b))
+    return _decide(sample, -margin, margin, what or "the paired difference", level)
 
 
 def rate(
-    successes: int, n: int, *, low: float = 0.0, high: float = 1.0, what: str = "the rate"
+    successes: int,
+    n: int,
+    low: float = 0.0,
+    high: float = 1.0,
+    what: str = "the rate",
+    level: float = LEVEL,
 ) -> Verdict:
     """A share of independent yes/no outcomes lies in [low, high], by the exact binomial."""
     if low <= 0 and high >= 1:
         raise ValueError("a rate between 0 and 1 is always reproduced: give low or high")
     if n == 0:
         return needs_more(f"{what}: no trials.")
-    interval = binomial_interval(successes, n)
+    interval = binomial_interval(successes, n, level)
     if low <= interval.low and interval.high <= high:
         status: Status = "reproduced"
     elif interval.high < low or interval.low > high:

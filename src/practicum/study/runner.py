@@ -7,10 +7,12 @@ import logging
 import os
 import platform
 import signal
+import socket
 import sys
 import threading
 import time
 import traceback
+import warnings
 from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from concurrent.futures import BrokenExecutor
@@ -197,11 +199,16 @@ def _execute(
             for task in tasks:
                 yield _work(study, task, worker=False)
         return
-    runner = os.getpid() if engine == "local" else None
     with _engine_config(engine, address, jobs):
-        yield from joblib.Parallel(n_jobs=jobs, return_as="generator_unordered")(
-            joblib.delayed(_work)(study, task, runner=runner) for task in tasks
-        )
+        parallel = joblib.Parallel(n_jobs=jobs, return_as="generator_unordered")
+        with _ctrl_c_held():  # the workers are started here, and are born deaf to it
+            results = parallel(joblib.delayed(_work)(study, task) for task in tasks)
+        yield from results
+
+
+def cores() -> int:
+    """Cores this process may use: a container's or a batch system's limit counts."""
+    return int(joblib.cpu_count())
 
 
 def _split(group: list[Any], jobs: int, n_groups: int) -> list[list[Any]]:
@@ -211,14 +218,11 @@ def _split(group: list[Any], jobs: int, n_groups: int) -> list[list[Any]]:
 
 
 def _work(
-    study: Study,
-    task: list[tuple[str, Trial]],
-    worker: bool = True,
-    runner: int | None = None,
+    study: Study, task: list[tuple[str, Trial]], worker: bool = True
 ) -> list[tuple[str, Outcome | Failure]]:
     """Run one group; what raises is a Failure, and its neighbours are run alone."""
     if worker:
-        _limit_this_process(runner)
+        _limit_this_process()
     finished: list[tuple[str, Outcome | Failure]] = []
     if len(task) > 1:
         with contextlib.suppress(Exception, SystemExit):
@@ -247,24 +251,41 @@ def _work(
 _limited = False
 
 
-def _limit_this_process(runner: int | None) -> None:
+def _limit_this_process() -> None:
     """One thread for BLAS, OpenMP and torch in a worker, once; trials are what runs in parallel."""
     global _limited
     if not _limited:
         os.environ.update(dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"), "1"))
         threadpool_limits(1)
-        if runner and os.name == "posix":
-            threading.Thread(target=_end_with_parent, args=(runner,), daemon=True).start()
         _limited = True
     if "torch" in sys.modules:
         sys.modules["torch"].set_num_threads(1)
 
 
-def _end_with_parent(parent: int) -> None:
-    """A worker whose runner was killed has nobody to hand its result to."""
-    while os.getppid() == parent:
+def _begin_worker(runner: int) -> None:
+    """A loky worker leaves Ctrl-C to the runner, and ends when the runner was killed."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    if os.name == "posix":
+        threading.Thread(target=_end_with, args=(runner,), daemon=True).start()
+
+
+def _end_with(runner: int) -> None:
+    while os.getppid() == runner:
         time.sleep(1)
     os._exit(1)
+
+
+@contextlib.contextmanager
+def _ctrl_c_held() -> Iterator[None]:
+    """Child processes inherit the mask: a terminal's Ctrl-C is not for them."""
+    if not hasattr(signal, "pthread_sigmask"):
+        yield
+        return
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 @contextlib.contextmanager
@@ -286,7 +307,13 @@ def _one_thread() -> Iterator[None]:
 def _engine_config(engine: EngineName, address: str | None, jobs: int) -> Iterator[None]:
     """joblib's backend for this engine; a cluster started here is stopped here."""
     if engine == "local":
-        with joblib.parallel_config("loky", n_jobs=jobs, inner_max_num_threads=1):
+        begin: dict[str, Any] = {"initializer": _begin_worker, "initargs": (os.getpid(),)}
+        with (
+            warnings.catch_warnings(),
+            joblib.parallel_config("loky", n_jobs=jobs, inner_max_num_threads=1, **begin),
+        ):
+            # loky replaces a worker whose memory has grown, loses nothing, and says so
+            warnings.filterwarnings("ignore", message="A worker stopped while some jobs")
             yield
     elif engine == "ray":
         with _ray(address, jobs), joblib.parallel_config("practicum-ray", n_jobs=jobs):
@@ -306,6 +333,15 @@ def _ray(address: str | None, jobs: int) -> Iterator[None]:
         raise MissingExtra(
             "--engine ray needs Ray", "install it with: pip install 'practicum[ray]'"
         ) from error
+    if address and not address.startswith(("ray://", "auto", "local")):
+        host, _, port = address.rpartition(":")  # Ray itself would try for minutes
+        try:
+            socket.create_connection((host, int(port)), timeout=10).close()
+        except (OSError, ValueError) as error:
+            raise InputError(
+                f"cannot reach Ray at {address}: {error}",
+                "--address takes HOST:PORT, or ray://HOST:10001",
+            ) from error
     start: dict[str, Any] = {} if address else {"num_cpus": jobs, "include_dashboard": False}
     try:
         ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR, **start)
@@ -383,7 +419,7 @@ def describe_environment(engine: str = "local", jobs: int = 1) -> dict[str, Any]
     return {
         "system": f"{platform.system()} {platform.machine()}",
         "python": platform.python_version(),
-        "cores": os.cpu_count(),
+        "cores": cores(),
         "engine": engine,
         "jobs": jobs,
         "packages": packages,

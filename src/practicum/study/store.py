@@ -170,8 +170,9 @@ class Store:
                     )
                     found = db.scalar(sa.select(meta.c.value).where(meta.c.key == "schema"))
                 break
-            except SQLAlchemyError:
-                if attempt == 9:
+            except SQLAlchemyError as error:
+                raced = any(w in _reason(error) for w in ("exists", "locked", "duplicate"))
+                if attempt == 9 or not raced:
                     raise
                 time.sleep(0.05 * (attempt + 1))
         if int(found or 0) > SCHEMA_VERSION:
@@ -365,7 +366,9 @@ def _engine(url: str) -> sa.Engine:
         if backend not in ("sqlite", "postgresql"):
             raise StoreError(f"cannot use a {backend!r} store", HINT)
         if backend == "postgresql":
-            return sa.create_engine(parsed, pool_pre_ping=True)
+            # a server behind a firewall that drops packets would hang us for minutes
+            wait = {} if "connect_timeout" in parsed.query else {"connect_timeout": 10}
+            return sa.create_engine(parsed, pool_pre_ping=True, connect_args=wait)
         if parsed.database and parsed.database != ":memory:":
             Path(parsed.database).parent.mkdir(parents=True, exist_ok=True)
         engine = sa.create_engine(parsed, connect_args={"timeout": 60}, paramstyle="named")
