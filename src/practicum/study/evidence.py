@@ -378,7 +378,7 @@ def never(violations: int, n: int, what: str) -> Verdict:
         return needs_more(f"{what}: nothing was checked.")
     if violations:
         sentence = f"{what}: violated in {violations} of {n} checks."
-        return Verdict("not reproduced", sentence, float(violations), None, "0 violations", n)
+        return Verdict("not reproduced", sentence, violations / n, None, "0 violations", n)
     high = 1 - (1 - LEVEL) ** (1 / n)
     sentence = f"{what}: no violation in {n} checks (rate below {number(high)} at 95 %)."
     return Verdict(

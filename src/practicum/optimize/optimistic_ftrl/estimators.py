@@ -11,7 +11,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from practicum.errors import InputError
 from practicum.optimize.optimistic_ftrl.domains import Domain, parse_domain
-from practicum.optimize.optimistic_ftrl.hints import Past, as_predictor
+from practicum.optimize.optimistic_ftrl.hints import Past, Predictor, as_predictor
 from practicum.optimize.optimistic_ftrl.learners import OptFPRL
 from practicum.optimize.optimistic_ftrl.losses import RegressionLosses
 
@@ -67,7 +67,8 @@ class _Online(BaseEstimator):
         for t in range(stream.n_rounds):
             grad = stream.gradient(t, self._coming)
             self.learner_.update(grad)
-            self._past = np.vstack([self._past[-MEMORY + 1 :], grad])
+            if type(self._predictor) is not Predictor:  # that one predicts nothing
+                self._past = np.vstack([self._past[-MEMORY + 1 :], grad])
             self._coming = self.learner_.predict(self._hint())
 
     @property
@@ -287,10 +288,10 @@ class RiverRegressor:
     def _row(self, x: dict[str, float]) -> np.ndarray:
         if self.features is None:
             self.features = sorted(x)
-        new = [name for name in x if name not in self.features]
+        new = x.keys() - set(self.features)
         if new:
             raise InputError(
-                f"features {new} were not in the first sample",
+                f"features {sorted(new)} were not in the first sample",
                 f"its features: {', '.join(self.features)}; name them all there",
             )
         return np.array([[float(x.get(name, 0.0)) for name in self.features]])
@@ -303,11 +304,16 @@ class RiverRegressor:
         x : dict of feature values
         y : float
         """
-        self.model.partial_fit(self._row(x), np.array([y], dtype=float))
+        first, row = self.features is None, self._row(x)
+        target = np.array([y], dtype=float)
+        if first:
+            self.model.partial_fit(row, target)
+        else:  # scikit-learn's checks of a table cost ten times the round itself
+            self.model._learn(row, target)
         return self
 
     def predict_one(self, x: dict[str, float]) -> float:
         """The prediction for one sample; 0 before the first was learnt."""
         if self.features is None:
             return 0.0
-        return float(self.model.predict(self._row(x))[0])
+        return float((self.model._features(self._row(x)) @ self.model._coming)[0])
