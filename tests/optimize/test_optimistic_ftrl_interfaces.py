@@ -324,6 +324,7 @@ def test_use_compare_ranks(practicum, stream_file, tmp_path):
         (["--loss", "logistic"], "logistic"),
         (["--loss", "squared", "--target", "z"], "no numeric column 'z'"),
         (["--loss", "log-wealth"], "price relatives"),
+        (["--loss", "prices"], "is not positive"),
         (["--moves", "-1"], "moves"),
         (["--delay", "99"], "delay"),
     ],
@@ -335,6 +336,19 @@ def test_use_refuses_bad_input_in_one_line(practicum, tmp_path, arguments, words
     errors = [line for line in done.stderr.splitlines() if line.startswith("error:")]
     assert len(errors) == 1, done.stderr
     assert words in done.stderr
+
+
+def test_prices_are_turned_into_relatives(practicum, tmp_path):
+    relatives = 1 + 0.05 * COSTS
+    prices = 100 * np.cumprod(np.vstack([np.ones(3), relatives]), axis=0)
+    pd.DataFrame(prices, columns=["a", "b", "c"]).to_csv(tmp_path / "prices.csv", index=False)
+    pd.DataFrame(relatives, columns=["a", "b", "c"]).to_csv(tmp_path / "r.csv", index=False)
+    run = ("use", "optimistic-ftrl", "run")
+    wealth = practicum(*run, "prices.csv", "--loss", "prices").stdout.splitlines()
+    assert "60 rounds" in wealth[0]
+    assert wealth[1:] == practicum(*run, "r.csv", "--loss", "log-wealth").stdout.splitlines()[1:]
+    refused = practicum(*run, "prices.csv", "--loss", "log-wealth", code=2)
+    assert "price relatives lie around 1" in refused.stderr
 
 
 def test_compare_on_a_persons_stream(practicum, stream_file, tmp_path):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -50,6 +50,44 @@ class RecordedStream:
 
     def __len__(self) -> int:
         return len(self.values)
+
+
+def relatives_of(recorded: RecordedStream) -> RecordedStream:
+    """A stream of prices as a stream of price relatives: each row over the one before.
+
+    Parameters
+    ----------
+    recorded : RecordedStream
+        ``values`` are prices.
+
+    Raises
+    ------
+    InputError
+        If a price is not positive.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> prices = RecordedStream("p.csv", ("a",), np.array([[100.0], [110.0], [99.0]]))
+    >>> relatives_of(prices).values.ravel().round(3).tolist()
+    [1.1, 0.9]
+    """
+    import numpy as np
+
+    bad = np.argwhere(~(recorded.values > 0))
+    if len(bad):
+        t, j = (int(i) for i in bad[0])
+        raise InputError(
+            f"{recorded.name}, column {recorded.columns[j]!r}, row {t + 1}: "
+            f"the price {recorded.values[t, j]:g} is not positive",
+            "leave the column or the row out",
+        )
+    return replace(
+        recorded,
+        values=recorded.values[1:] / recorded.values[:-1],
+        hints=None if recorded.hints is None else recorded.hints[1:],
+        timestamps=None if recorded.timestamps is None else recorded.timestamps[1:],
+    )
 
 
 def read_stream(

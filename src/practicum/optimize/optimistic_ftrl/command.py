@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import numpy as np
 import typer
 
-from practicum.data.streams import RecordedStream, read_stream
+from practicum.data.streams import RecordedStream, read_stream, relatives_of
 from practicum.errors import InputError
 
 app = typer.Typer(no_args_is_help=True, add_completion=False)
@@ -25,6 +25,7 @@ class Loss(StrEnum):
     quantile = "quantile"
     logistic = "logistic"
     log_wealth = "log-wealth"
+    prices = "prices"
 
 
 StreamArgument = Annotated[Path, typer.Argument(help="CSV, TSV, Parquet, NPY or JSONL stream.")]
@@ -32,7 +33,8 @@ LossOption = Annotated[
     Loss,
     typer.Option(
         "--loss",
-        help="linear: rows are costs; log-wealth: price relatives; else one column is a target.",
+        help="linear: rows are costs; prices, or log-wealth of price relatives; "
+        "else one column is a target.",
     ),
 ]
 SetOption = Annotated[
@@ -123,19 +125,21 @@ def _regret_line(result: Any) -> str:
 def _read(
     path: Path, loss: Loss, target: str | None, time: str | None, q: float
 ) -> tuple[RecordedStream, Any]:
-    from practicum.optimize.optimistic_ftrl.losses import LinearCosts, LogWealth, RegressionLosses
+    from practicum.optimize.optimistic_ftrl.losses import WITHOUT_TARGET, stream_of
 
-    with_target = loss not in (Loss.linear, Loss.log_wealth)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         recorded = read_stream(
-            path, with_target=with_target, target=target, timestamp=time, min_rounds=3
+            path,
+            with_target=loss.value not in WITHOUT_TARGET,
+            target=target,
+            timestamp=time,
+            min_rounds=3,
         )
     for warning in caught:
         typer.echo(f"Note: {warning.message}")
-    if with_target:
-        return recorded, RegressionLosses(recorded.values, recorded.target, loss.value, q)
-    return recorded, (LinearCosts if loss is Loss.linear else LogWealth)(recorded.values)
+    losses = stream_of(recorded, loss.value, q)
+    return (relatives_of(recorded) if loss is Loss.prices else recorded), losses
 
 
 def _hints(recorded: RecordedStream, hints: str) -> Any:

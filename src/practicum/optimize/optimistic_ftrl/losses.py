@@ -12,10 +12,12 @@ from typing import Any
 
 import numpy as np
 
+from practicum.data.streams import RecordedStream, relatives_of
 from practicum.errors import InputError
 from practicum.optimize.optimistic_ftrl.checks import Scalars, finite
 from practicum.optimize.optimistic_ftrl.domains import Domain
 
+WITHOUT_TARGET = ("linear", "log-wealth", "prices")
 MARGIN_LOSSES = ("squared", "absolute", "quantile", "logistic")
 
 
@@ -324,3 +326,40 @@ def as_losses(losses: Any) -> Losses:
     1
     """
     return losses if isinstance(losses, Losses) else LinearCosts(losses)
+
+
+def stream_of(recorded: RecordedStream, loss: str, q: float = 0.5) -> Losses:
+    """The losses of a person's stream.
+
+    Parameters
+    ----------
+    recorded : RecordedStream
+    loss : str
+        ``linear``, ``log-wealth`` (rows are price relatives), ``prices`` (log-wealth of prices),
+        or a regression loss.
+    q : float
+        Level of the quantile loss.
+
+    Raises
+    ------
+    InputError
+        If the rows are called price relatives and look like prices.
+
+    Examples
+    --------
+    >>> stream_of(RecordedStream("p.csv", ("a",), np.array([[100.0], [110.0]])), "prices").n_rounds
+    1
+    """
+    if loss == "linear":
+        return LinearCosts(recorded.values)
+    if loss == "prices":
+        return LogWealth(relatives_of(recorded).values)
+    if loss == "log-wealth":
+        middle = float(np.median(recorded.values))
+        if not 0.2 < middle < 5:
+            raise InputError(
+                f"{recorded.name}: the median is {middle:g}, price relatives lie around 1",
+                "if the rows are prices, say loss prices",
+            )
+        return LogWealth(recorded.values)
+    return RegressionLosses(recorded.values, recorded.target, loss, q)

@@ -16,7 +16,6 @@ from plotly.subplots import make_subplots
 
 from practicum.data.streams import (
     SOURCES,
-    RecordedStream,
     is_available,
     load_relatives,
     load_series,
@@ -32,11 +31,12 @@ from practicum.optimize.optimistic_ftrl.comparators import (
 )
 from practicum.optimize.optimistic_ftrl.domains import Ball, Domain, Simplex, parse_domain
 from practicum.optimize.optimistic_ftrl.losses import (
+    WITHOUT_TARGET,
     CustomLosses,
     LinearCosts,
     LogWealth,
     Losses,
-    RegressionLosses,
+    stream_of,
 )
 from practicum.optimize.optimistic_ftrl.oco import OCOResult
 from practicum.optimize.optimistic_ftrl.problems import (
@@ -343,25 +343,9 @@ def _run_still(trial: Trial) -> Mapping[str, Any]:
     }
 
 
-def stream_of(recorded: RecordedStream, loss: str) -> Losses:
-    """The losses of a person's stream.
-
-    Parameters
-    ----------
-    recorded : RecordedStream
-    loss : str
-        ``linear``, ``log-wealth``, or a regression loss.
-    """
-    if loss == "linear":
-        return LinearCosts(recorded.values)
-    if loss == "log-wealth":
-        return LogWealth(recorded.values)
-    return RegressionLosses(recorded.values, recorded.target, loss)
-
-
 @lru_cache(maxsize=4)
 def _user_stream(path: Path, fingerprint: str, loss: str, target: str | None) -> Losses:
-    with_target = loss not in ("linear", "log-wealth")
+    with_target = loss not in WITHOUT_TARGET
     return stream_of(read_stream(path, with_target=with_target, target=target), loss)
 
 
@@ -954,7 +938,7 @@ class OptimisticFTRL(Study):
         source: Any,
         *,
         loss: Annotated[
-            Literal["linear", "squared", "absolute", "logistic", "log-wealth"],
+            Literal["linear", "squared", "absolute", "logistic", "log-wealth", "prices"],
             "linear: rows hold costs; log-wealth: price relatives; else one column is a target",
         ] = "linear",
         domain: Annotated[
@@ -969,7 +953,7 @@ class OptimisticFTRL(Study):
         study = cls()
         recorded = read_stream(
             source.path,
-            with_target=loss not in ("linear", "log-wealth"),
+            with_target=loss not in WITHOUT_TARGET,
             target=target,
             min_rounds=20,
         )
