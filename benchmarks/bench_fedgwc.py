@@ -1,7 +1,7 @@
 """FedGWC: ours against the official loops, clients trained one by one, and Ray.
 
-Each pair gets the same input in the same run. Exits with status 1 when the interaction matrix's
-affinity at K = 1,000 is not at least 50 times faster than the official double loop.
+Each pair gets the same input in the same run. Exits with status 1 when, at K = 1,000, the update of
+the interaction matrix or its affinity is not at least 50 times faster than the official loops.
 """
 
 import os
@@ -72,8 +72,10 @@ def bench_affinity():
         ours = seconds(lambda m=matrix: perception_affinity(m))
         worst = np.abs(slow - perception_affinity(matrix)).max()
         ratio = theirs / ours
-        print(f"  K = {k:5d}: {theirs:9.3f} s / {ours * 1e3:9.2f} ms = {ratio:7.0f} x"
-              f"   (largest difference {worst:.1e})")  # fmt: skip
+        print(
+            f"  K = {k:5d}: {theirs:9.3f} s / {ours * 1e3:9.2f} ms = {ratio:7.0f} x"
+            f"   (largest difference {worst:.1e})"
+        )
         assert worst < 1e-9
     print("  both grow like K^3; ours in one matrix product, theirs in K^2/2 Python steps\n")
     return ratio
@@ -81,16 +83,25 @@ def bench_affinity():
 
 def bench_update():
     print("One round's update of the matrix: official double loop / block update")
-    for k, m in ((100, 10), (1000, 100)):
+    ratios = {}
+    for k, m in ((100, 10), (1000, 100), (1000, 1000)):
         rng = np.random.default_rng(0)
         clients, rewards = rng.choice(k, m, replace=False), rng.random(m)
         slow = np.full((k, k), 1 / k**2)
         fast = PublishedInteraction(k, m)
+        fast.update(clients, rewards)
+        official_update(slow, clients, rewards, m / k)
+        worst = np.abs(slow - fast.matrix).max()
+        assert worst < 1e-12
         theirs = seconds(lambda a=(slow, clients, rewards, m / k): official_update(*a))
         ours = seconds(lambda f=fast, a=(clients, rewards): f.update(*a))
-        print(f"  K = {k:5d}, m = {m:3d}: {theirs * 1e3:8.3f} ms / {ours * 1e3:7.4f} ms"
-              f" = {theirs / ours:6.0f} x")  # fmt: skip
-    print()
+        ratios[k, m] = theirs / ours
+        print(
+            f"  K = {k:5d}, m = {m:4d}: {theirs * 1e3:8.3f} ms / {ours * 1e3:7.4f} ms"
+            f" = {ratios[k, m]:6.0f} x   (largest difference {worst:.1e})"
+        )
+    print("  grows like m^2; in a small round the call itself is what costs\n")
+    return min(ratio for (k, _), ratio in ratios.items() if k == 1000)
 
 
 def bench_groups():
@@ -125,8 +136,10 @@ def bench_training():
             sgd.train(models, clients, 0)
 
         one, all_ = seconds(alone), seconds(together)
-        print(f"  {lanes:3d} clients: {one * 1e3:8.2f} ms / {all_ * 1e3:8.2f} ms"
-              f" = {one / all_:5.1f} x")  # fmt: skip
+        print(
+            f"  {lanes:3d} clients: {one * 1e3:8.2f} ms / {all_ * 1e3:8.2f} ms"
+            f" = {one / all_:5.1f} x"
+        )
     print("  grows with clients x steps x batch x features x classes\n")
 
 
@@ -164,16 +177,14 @@ def bench_flower(with_ray):
 
 
 def main():
-    ratio = bench_affinity()
-    bench_update()
+    ratios = {"affinity": bench_affinity(), "update of the matrix": bench_update()}
     bench_groups()
     bench_training()
     bench_flower(with_ray="--no-ray" not in sys.argv)
-    if ratio < BAR:
-        print(f"MISSED: {ratio:.0f} x at K = 1,000, at least {BAR:.0f} x asked")
-        return 1
-    print(f"met: {ratio:.0f} x at K = 1,000 (at least {BAR:.0f} x asked)")
-    return 0
+    for name, ratio in ratios.items():
+        word = "met" if ratio >= BAR else "MISSED"
+        print(f"{word}: {name} {ratio:.0f} x at K = 1,000 (at least {BAR:.0f} x asked)")
+    return int(min(ratios.values()) < BAR)
 
 
 if __name__ == "__main__":

@@ -1,5 +1,6 @@
 """Dealing images out to clients: kinds of partitions, shifts, readers of IDX and CIFAR files."""
 
+import doctest
 import gzip
 import struct
 
@@ -12,6 +13,12 @@ from practicum.data import clients as fed
 from practicum.errors import InputError
 
 LABELS = np.repeat(np.arange(10), 200)
+
+
+@pytest.mark.skipif(not fed.DEBIAN_FOLDER.is_dir(), reason="dataset-fashion-mnist not installed")
+def test_documented_examples_run():
+    done = doctest.testmod(fed)
+    assert done.failed == 0 < done.attempted
 
 
 @given(

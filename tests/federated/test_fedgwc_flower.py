@@ -1,6 +1,7 @@
 """On Flower: bit for bit FedAvg, the same arrays everywhere, and clients that fail."""
 
 import contextlib
+import doctest
 import os
 import signal
 import socket
@@ -72,9 +73,13 @@ def test_anchor_7_with_one_cluster_it_is_fedavg_bit_for_bit():
     draw, random.sample = random.sample, lambda nodes, n: list(nodes)[:n]
     try:
         theirs = run_in_process(
-            average, client_app(), K, initial_arrays(DATA), 3,
+            average,
+            client_app(),
+            K,
+            initial_arrays(DATA),
+            3,
             train_config=ConfigRecord({"local-steps": 8}),
-        )  # fmt: skip
+        )
     finally:
         random.sample = draw
     np.testing.assert_array_equal(arrays_of(ours), arrays_of(theirs))
@@ -206,6 +211,65 @@ def test_a_client_that_dies_or_diverges_does_not_stop_the_run(when, status):
     assert history[history["status"] == "ok"].groupby("round").size().tolist() == [6, 5, 5, 6]
 
 
+MALFORMED = {
+    "no losses": ({"num-examples": 5}, None, "has the metrics num-examples"),
+    "no step": ({"num-examples": 5, "train-losses": []}, None, "train-losses is empty"),
+    "no data": ({"num-examples": 0, "train-losses": [1.0] * 8}, None, "num-examples is 0"),
+    "few steps": ({"num-examples": 5, "train-losses": [1.0] * 3}, None, "3 losses .* report 8"),
+    "shape": ({"num-examples": 5, "train-losses": [1.0] * 8}, (2, 2), r"arrays of shapes \[\(2, 2"),
+}
+
+
+@pytest.mark.parametrize("case", MALFORMED)
+def test_one_client_with_a_malformed_reply_is_left_out(case):
+    """Client 0 answers first: what the others send must not be judged by it."""
+    metrics, shape, message = MALFORMED[case]
+    honest = client_app()._registered_funcs["train.default"]
+    app = answer_partition(ClientApp())
+
+    @app.train()
+    def train(message: Message, context: Context) -> Message:
+        reply = honest(message, context)
+        if context.node_config["partition-id"] == 0:
+            reply.content["metrics"] = MetricRecord(dict(metrics))
+            if shape:
+                reply.content["arrays"] = ArrayRecord([np.zeros(shape, np.float32)])
+        return reply
+
+    strategy = FedGWC(fraction_train=1.0)
+    with pytest.warns(UserWarning, match=rf"left out client 0 \(failed: .*{message}"):
+        result = run_in_process(strategy, app, K, initial_arrays(DATA), 2)
+    assert np.isfinite(arrays_of(result)).all()
+    assert strategy.history_.query("status == 'ok'")["client"].unique().tolist() == [1, 2, 3, 4, 5]
+
+
+class Churn(InProcessGrid):
+    """One node leaves after the first round and comes back by another id; one says nothing."""
+
+    rounds = 0
+
+    def send_and_receive(self, messages, *, timeout=None):
+        messages = list(messages)
+        self.rounds += any(m.metadata.message_type == "train" for m in messages)
+        if self.rounds == 1 and self.node_ids[5] < 10**9:
+            old = self.node_ids[5]
+            self.node_ids[5] = old + 10**9
+            self._contexts[old + 10**9] = self._contexts.pop(old)
+            self.node_ids.append(77)
+        known = [m for m in messages if m.metadata.dst_node_id in self._contexts]
+        return super().send_and_receive(known, timeout=timeout)
+
+
+def test_nodes_that_leave_come_back_or_stay_silent_do_not_stop_the_run():
+    strategy = FedGWC(fraction_train=1.0)
+    grid = Churn(client_app(), K)
+    with pytest.warns(UserWarning, match=r"round 1: left out client 5 \(failed: no reply\)"):
+        strategy.start(grid, initial_arrays(DATA), 3)
+    status = strategy.history_.pivot(index="round", columns="client", values="status")
+    assert status[5].tolist() == ["failed", "ok", "ok"]
+    assert set(status.columns) == set(range(6))
+
+
 def test_a_round_in_which_everybody_fails_keeps_the_model():
     app = answer_partition(ClientApp())
 
@@ -251,6 +315,13 @@ def test_other_aggregations(aggregation):
     )
     full = run_in_process(FedGWC(1.0), client_app(), K, initial_arrays(DATA), 1)
     np.testing.assert_allclose(arrays_of(slow), 0.5 * arrays_of(full), atol=1e-6)
+
+
+def test_documented_examples_of_the_grid_run():
+    from practicum.federated import _flower
+
+    done = doctest.testmod(_flower)
+    assert done.failed == 0 < done.attempted
 
 
 def test_node_ids_are_not_partition_ids():
@@ -414,25 +485,46 @@ def test_a_superlink_and_three_supernodes_on_loopback_give_the_same_arrays(tmp_p
     with contextlib.ExitStack() as stack:
         stack.enter_context(
             started(
-                "flower-superlink", "--insecure", "--port", link,
+                "flower-superlink",
+                "--insecure",
+                "--port",
+                link,
                 "--disable-runtime-dependency-installation",
-                env=env, log=tmp_path / "link.log",
+                env=env,
+                log=tmp_path / "link.log",
             )
-        )  # fmt: skip
+        )
         wait_for(link)
         for i in range(3):
             stack.enter_context(
                 started(
-                    "flower-supernode", "--insecure", "--superlink", f"127.0.0.1:{link}",
-                    "--port", free_port(), "--node-config", f"partition-id={i} num-partitions=3",
-                    env=env, log=tmp_path / f"node{i}.log",
+                    "flower-supernode",
+                    "--insecure",
+                    "--superlink",
+                    f"127.0.0.1:{link}",
+                    "--port",
+                    free_port(),
+                    "--node-config",
+                    f"partition-id={i} num-partitions=3",
+                    env=env,
+                    log=tmp_path / f"node{i}.log",
                 )
-            )  # fmt: skip
+            )
         done = subprocess.run(
-            [f"{scripts}/flwr", "run", str(tmp_path / "app"), "loopback", "--stream",
-             "--run-config", f'result="{result}"'],
-            env=env, capture_output=True, text=True, timeout=300,
-        )  # fmt: skip
+            [
+                f"{scripts}/flwr",
+                "run",
+                str(tmp_path / "app"),
+                "loopback",
+                "--stream",
+                "--run-config",
+                f'result="{result}"',
+            ],
+            env=env,
+            capture_output=True,
+            text=True,
+            timeout=300,
+        )
     assert result.exists(), done.stdout + done.stderr
     data = client_data(digits(), partition(digits().labels, 3, "conflict", n_per_client=60), 20)
     app = softmax_client_app(lambda client, n: data.only(client), batch_size=16)

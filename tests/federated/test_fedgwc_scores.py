@@ -15,9 +15,15 @@ from practicum.federated.fedgwc import (
 )
 
 FREQUENCIES = np.array(
-    [[0.7, 0.2, 0.1], [0.1, 0.7, 0.2], [0.2, 0.1, 0.7],
-     [0.34, 0.33, 0.33], [0.33, 0.34, 0.33], [0.4, 0.3, 0.3]]
-)  # fmt: skip
+    [
+        [0.7, 0.2, 0.1],
+        [0.1, 0.7, 0.2],
+        [0.2, 0.1, 0.7],
+        [0.34, 0.33, 0.33],
+        [0.33, 0.34, 0.33],
+        [0.4, 0.3, 0.3],
+    ]
+)
 LABELS = np.array([0, 0, 0, 1, 1, 1])
 
 
@@ -81,6 +87,14 @@ def test_bad_input_counts_are_refused_by_row(counts, labels, message):
         wasserstein_adjusted_silhouette(counts, labels)
 
 
+def test_which_classes_a_client_holds_counts_only_when_not_ranked():
+    """Whoever expects the score to see them is pointed to ranked=False."""
+    counts = np.array([[9, 0, 0], [0, 0, 9], [0, 9, 0], [3, 3, 3]])
+    assert imbalance_distances(counts)[0, 1] == 0
+    assert imbalance_distances(counts, ranked=False)[0, 1] == pytest.approx(np.sqrt(2 / 3))
+    assert "*which* classes" in imbalance_distances.__doc__
+
+
 def test_bad_input_in_count_files(tmp_path):
     path = tmp_path / "counts.csv"
     path.write_text("client,class,count\na,0,5\na,0,6\nb,1,2\n")
@@ -88,6 +102,9 @@ def test_bad_input_in_count_files(tmp_path):
         read_class_counts(path)
     path.write_text("client,class,count\na,0,-5\n")
     with pytest.raises(InputError, match="column count"):
+        read_class_counts(path)
+    path.write_text("client,class,count\na,0,5\nb,0,0\nb,1,0\n")
+    with pytest.raises(InputError, match="no sample of any class for b"):
         read_class_counts(path)
     path.write_text("client,count\na,5\n")
     with pytest.raises(InputError, match="no column 'class'"):

@@ -71,9 +71,7 @@ def compared(study):
 def test_a_loss_log_without_truth_is_judged_by_stability(tmp_path):
     study = study_on(FedGWCStudy, UserData.of([write_log(tmp_path / "losses.csv")]), {})
     results, rows = compared(study)
-    assert {r.arm for r in rows} == {
-        "joint", "centred", "column", "row", "trajectory", "descent"
-    }  # fmt: skip
+    assert {r.arm for r in rows} == {"joint", "centred", "column", "row", "trajectory", "descent"}
     assert {r.measure for r in rows} == {"stability"}
     assert results.values("stability", arm="joint").mean() > 0.9
     assert sentence(study, rows).startswith("adjusted Rand index between halves")
@@ -89,15 +87,21 @@ def test_a_group_column_or_option_gives_the_truth(tmp_path):
         study_on(FedGWCStudy, UserData.of([path]), {"group": "site"})
 
 
-def test_a_table_with_clients_is_trained_on(tmp_path):
+def write_sites(path):
+    """Eight sites, half of which call it the other way round."""
     rng = np.random.default_rng(0)
     x = rng.normal(size=(480, 4))
     site = np.repeat(np.arange(8), 60)
-    y = (x[:, 0] > 0) ^ (site % 2 == 1)  # half the sites call it the other way round
+    y = (x[:, 0] > 0) ^ (site % 2 == 1)
     frame = pd.DataFrame(x, columns=list("abcd")).assign(
         site=[f"s{i}" for i in site], side=site % 2, y=np.where(y, "up", "down")
     )
-    frame.to_csv(tmp_path / "sites.csv", index=False)
+    frame.to_csv(path, index=False)
+    return path
+
+
+def test_a_table_with_clients_is_trained_on(tmp_path):
+    write_sites(tmp_path / "sites.csv")
     options = {"client": "site", "group": "side", "per_round": 3, "rounds": 120}
     study = study_on(FedGWCStudy, UserData.of([tmp_path / "sites.csv"]), options)
     results, rows = compared(study)
@@ -119,6 +123,8 @@ def test_a_table_with_clients_is_trained_on(tmp_path):
         ("a,b\n1,x\n2,y\n", {"group": "a"}, "need a client column"),
         ("a,b,c\n1,x,p\n2,y,q\n", {"client": "b"}, "2 clients; at least 4"),
         ("a,b\n1,x\n2,y\n", {"scenario": "chaos"}, "no scenario 'chaos'"),
+        ("a,b\n1,x\n2,y\n", {"learning_rate": "-1"}, "it is positive"),
+        ("a,b\n" + "1,x\n2,y\n" * 30, {"clients": "6", "per_round": "2"}, "3 clients a round"),
     ],
 )
 def test_bad_input_is_refused_by_name(tmp_path, text, options, message):
@@ -195,9 +201,15 @@ def test_the_paper_scale_runs_on_a_tiny_copy_of_cifar(tmp_path, monkeypatch):
     trial = next(iter(FedGWCStudy().trials(Scale("paper", 1))))
     assert dict(trial.params)["images"] == "cifar-100"
     size = dict(trial.params) | {
-        "clients": 4, "per_round": 3, "rounds": 2, "split_at": 1, "train": 6, "test": 2,
-        "steps": 1, "batch": 4,
-    }  # fmt: skip
+        "clients": 4,
+        "per_round": 3,
+        "rounds": 2,
+        "split_at": 1,
+        "train": 6,
+        "test": 2,
+        "steps": 1,
+        "batch": 4,
+    }
     cells = _scenario("conflict", 1, 2, tuple(sorted(size.items())))
     assert set(cells) == set(FedGWCStudy.arms)
     assert all(0 <= cell["accuracy"] <= 1 for cell in cells.values())
@@ -214,6 +226,19 @@ def test_cluster_a_log_from_the_command_line(tmp_path, practicum):
     assert (tmp_path / "w.html").stat().st_size > 1_000_000
 
 
+def test_a_log_without_groups_keeps_one_model(tmp_path, practicum):
+    rng = np.random.default_rng(0)
+    rows = [(t, c, 0, rng.gamma(9)) for t in range(60) for c in range(8)]
+    frame = pd.DataFrame(rows, columns=["round", "client", "step", "loss"])
+    frame.to_csv(tmp_path / "losses.csv", index=False)
+    done = practicum("use", "fedgwc", "cluster", "losses.csv")
+    assert "The losses do not speak for groups: keep one model" in done.stdout
+    assert "Group 0" not in done.stdout
+    frame[frame["round"] < 9].to_csv(tmp_path / "losses.csv", index=False)
+    refused = practicum("use", "fedgwc", "cluster", "losses.csv", code=2)
+    assert "about 10 rounds of this kind would do" in refused.stderr
+
+
 def test_score_a_clustering_from_the_command_line(tmp_path, practicum):
     rows = [(c, k, 20 if (c < 3) == (k == 0) else 1) for c in range(6) for k in range(3)]
     pd.DataFrame(rows, columns=["client", "class", "count"]).to_csv(
@@ -224,7 +249,10 @@ def test_score_a_clustering_from_the_command_line(tmp_path, practicum):
     )
     done = practicum("use", "fedgwc", "score", "counts.csv", "groups.csv")
     assert "Wasserstein Adjusted Score" in done.stdout
-    assert "6 clients, 3 classes, 2 groups" in done.stdout
+    assert done.stdout.startswith("6 clients, 3 classes, groups: 2.")
+    pd.DataFrame({"client": range(6), "group": "a"}).to_csv(tmp_path / "groups.csv", index=False)
+    alone = practicum("use", "fedgwc", "score", "counts.csv", "groups.csv")
+    assert "No score: groups are compared with each other" in alone.stdout
     pd.DataFrame({"client": [0], "group": ["a"]}).to_csv(tmp_path / "groups.csv", index=False)
     refused = practicum("use", "fedgwc", "score", "counts.csv", "groups.csv", code=2)
     assert "no group for the clients [1, 2, 3, 4, 5]" in refused.stderr
@@ -232,12 +260,43 @@ def test_score_a_clustering_from_the_command_line(tmp_path, practicum):
 
 def test_run_a_federation_from_the_command_line(tmp_path, practicum):
     done = practicum(
-        "use", "fedgwc", "run", "--data", "digits", "--scenario", "conflict", "--clients", "8",
-        "--fraction", "0.5", "--rounds", "60", "--arms", "fedavg,joint", "--losses", "log.csv",
-    )  # fmt: skip
-    assert done.stdout.splitlines()[0] == "8 clients, 4 a round, 60 rounds, 1 seeds."
-    assert [line.split()[0] for line in done.stdout.splitlines()[2:4]] == ["fedavg", "joint"]
+        *("use", "fedgwc", "run", "--data", "digits", "--scenario", "conflict", "--clients", "8"),
+        *("--fraction", "0.5", "--rounds", "60", "--arms", "fedavg,joint", "--losses", "log.csv"),
+    )
+    lines = done.stdout.splitlines()
+    assert lines[0].startswith("8 clients, 4 a round, 60 rounds, 1 seed;")
+    assert lines[1].startswith("Too few rounds to trust groups: a pair of clients meets 3.2 times")
+    assert [line.split()[0] for line in lines[2:5]] == ["arm", "fedavg", "joint"]
     assert pd.read_csv(tmp_path / "log.csv")["round"].nunique() == 60
+
+
+def test_run_a_table_with_a_client_column_from_the_command_line(tmp_path, practicum):
+    write_sites(tmp_path / "sites.csv")
+    command = ("use", "fedgwc", "run", "--data", "sites.csv", "--client", "site", "--group", "side")
+    done = practicum(*command, "--fraction", "0.5", "--rounds", "200", "--out", "groups.csv")
+    assert "Group 0 (4 clients): s0, s2, s4, s6" in done.stdout
+    assert "serve 8 clients better than one model and 0 worse" in done.stdout
+    table = pd.read_csv(tmp_path / "groups.csv").set_index("client")
+    assert table.index.tolist() == [f"s{i}" for i in range(8)]
+    assert (table["accuracy_group_model"] > table["accuracy_one_model"]).all()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--data", "mnist"], "--data mnist: no such file"),
+        (["--data", "digits", "--client", "site"], "are for tables, not for digits"),
+        (["--data", "digits", "--fraction", "0"], "--fraction is 0; above 0, up to 1"),
+        (["--data", "digits", "--arms", "magic"], "no arm magic"),
+        (["--data", "sites.csv", "--client", "who"], "no column 'who'"),
+    ],
+)
+def test_bad_input_to_run_ends_in_one_line(tmp_path, practicum, arguments, message):
+    write_sites(tmp_path / "sites.csv")
+    refused = practicum("use", "fedgwc", "run", *arguments, code=2)
+    errors = [line for line in refused.stderr.splitlines() if line.startswith("error:")]
+    assert len(errors) == 1
+    assert message in errors[0]
 
 
 def test_a_missing_data_set_is_explained_by_the_command(practicum, tmp_path, monkeypatch):

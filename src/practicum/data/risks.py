@@ -70,7 +70,9 @@ def read_risk_frame(path: str | Path) -> pd.DataFrame:
         The file is missing, empty, damaged or of another kind.
     """
     path = Path(path)
-    frame = _read_json(path) if path.suffix.lower() == ".json" else table._read(path).frame
+    if path.suffix.lower() != ".json":
+        return table.read_table(path, numeric=False, missing="keep")
+    frame = _read_json(path)
     if not len(frame):
         raise InputError(f"{path} holds no rows", "expected a header and one row a client")
     return frame.set_axis([str(c).strip() for c in frame.columns], axis=1).reset_index(drop=True)

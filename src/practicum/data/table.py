@@ -32,7 +32,7 @@ def read_table(
     columns: Sequence[str] | None = None,
     *,
     numeric: bool = True,
-    missing: Literal["error", "drop"] = "error",
+    missing: Literal["error", "drop", "keep"] = "error",
 ) -> pd.DataFrame:
     """Read a table, check it, and say what is wrong with it.
 
@@ -47,8 +47,9 @@ def read_table(
     numeric : bool
         Keep numbers only.  Columns that are not numeric are skipped with a warning, unless they
         were named in ``columns``: then they are an error.
-    missing : {"error", "drop"}
-        What to do with rows that hold empty, NaN or infinite cells.
+    missing : {"error", "drop", "keep"}
+        What to do with rows that hold empty, NaN or infinite cells; kept, infinite ones stay as
+        they are.
 
     Returns
     -------
@@ -74,14 +75,16 @@ def read_table(
     [2, 4]
     """
     path = Path(path)
-    if missing not in ("error", "drop"):
-        raise InputError(f"missing={missing!r} is not known", 'use "error" or "drop"')
+    if missing not in ("error", "drop", "keep"):
+        raise InputError(f"missing={missing!r} is not known", 'use "error", "drop" or "keep"')
     raw = _read(path)
     if raw.frame.shape[0] == 0 or raw.frame.shape[1] == 0:
         raise InputError(f"{path} holds no rows", "expected a header and at least one row")
     raw = _select(path, raw, columns)
     if numeric:
         raw = _only_numeric(path, raw, named=columns is not None)
+    if missing == "keep":
+        return raw.frame.reset_index(drop=True)
     return _without_gaps(path, raw, missing)
 
 

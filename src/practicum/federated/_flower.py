@@ -229,9 +229,26 @@ def answer_partition(app: ClientApp) -> ClientApp:
 
 
 def ask_partitions(
-    grid: Grid, node_ids: Iterable[int], timeout: float | int | None = 600
+    grid: Grid,
+    node_ids: Iterable[int],
+    timeout: float | int | None = 600,
+    *,
+    strict: bool = True,
 ) -> dict[int, int]:
     """Partition id of every node that knows its own; the others are left out.
+
+    Parameters
+    ----------
+    grid : Grid
+    node_ids : iterable of int
+    timeout : float, optional
+        Seconds to wait for the answers.
+    strict : bool
+        False: nodes that say nothing within the timeout are left out too.
+
+    Returns
+    -------
+    dict of node id to partition id
 
     Raises
     ------
@@ -243,7 +260,7 @@ def ask_partitions(
         for node_id in node_ids
     ]
     replies = list(grid.send_and_receive(ask, timeout=timeout))
-    if len(replies) < len(ask):
+    if strict and len(replies) < len(ask):
         raise InputError(
             f"{len(ask) - len(replies)} of {len(ask)} clients have not told their partition id "
             f"within {timeout:g} s",
@@ -418,17 +435,23 @@ def simulate(
         own = PromptGrid(grid, stopped)
         results.append(strategy.start(own, initial_arrays, num_rounds, **start))
 
+    def other_news(record: logging.LogRecord) -> bool:
+        """`flwr run` is meant for projects on disk; this function is the way from Python."""
+        return "run_simulation" not in record.getMessage()
+
     backend = {
         "client_resources": {"num_cpus": 1, "num_gpus": 0.0},
         "init_args": {"num_cpus": cpus, "include_dashboard": False, "log_to_driver": False},
     }
+    logger = logging.getLogger("flwr")
+    logger.addFilter(other_news)
     with quiet(), warnings.catch_warnings():
-        # `flwr run` is meant for projects on disk; this function is Flower's own way from Python
         warnings.simplefilter("ignore", DeprecationWarning)
         try:
             run_simulation(server, client_app, n_clients, backend_config=backend)
         finally:
             stopped.set()
+            logger.removeFilter(other_news)
     if not results:
         raise RuntimeError("Flower's simulation ended without a result; see its log")
     return results[0]

@@ -15,7 +15,8 @@ When to use it
 
 When not
     Fewer than three clients a round; fewer rounds than it takes the median pair of clients to meet
-    ten times (K = 24, m = 6: about 190); groups that differ in ways losses do not show.
+    ten times (K = 24, m = 6: about 190); groups whose images differ in noise alone, which rewards
+    do not show (k-means of how the loss falls within a round does: ``baselines.descent_groups``).
 
 What is published and what is ours
     ``estimator="ema"`` is the published procedure (Gaussian rewards, moving average, perception
@@ -40,6 +41,18 @@ How good is a grouping by class imbalance (two lines on any clustering)?
 >>> counts = two.class_counts
 >>> -1 <= wasserstein_adjusted_silhouette(counts, groups) <= 1
 True
+
+From the command line: ``practicum use fedgwc cluster losses.csv`` for the log of a past run,
+``practicum use fedgwc run --data sites.csv --client site --label y`` to try it on a table.
+
+On Flower, with any client app that adds its losses to its reply (``train-losses``, beside
+``num-examples``), call ``FedGWC(fraction_train=0.25).start(grid, arrays, 400)`` in a ``ServerApp``;
+then read ``strategy.clusters_`` and ``strategy.model_for(partition_id)``.
+
+Where things live: ``losses`` (the log, the reward), ``interaction`` (matrices), ``grouping``
+(groups from a matrix or a log), ``tree`` (the clusters of a running federation), ``strategy``
+(Flower), ``scores``; ``training`` and ``cnn`` (the fast engine), ``baselines``, ``experiments``,
+``federations``, ``owndata`` and ``checks`` (what is compared, on what).
 """
 
 import lazy_loader

@@ -33,8 +33,8 @@ def reward_convergence(
     Returns
     -------
     dict
-        ``rounds`` and ``error`` (root mean square over pairs) at powers of two; ``slope`` of their
-        logarithms over the last three octaves; for the moving average ``floor`` =
+        ``error`` (root mean square over pairs) after ``at_round`` rounds, powers of two; ``slope``
+        of their logarithms over the last three octaves; for the moving average ``floor`` =
         sd sqrt(rate / (2 - rate)) and ``floor_ratio``, error over floor in those octaves.
 
     Raises
@@ -65,7 +65,7 @@ def reward_convergence(
             means, counts = (published.matrix, off) if moving else pair_means(shares[: t + 1])
             errors.append(_rms((means - 1 / per_round)[off & (counts > 0)]))
     error, late = np.array(errors), marks >= marks[-1] // 8
-    cell: dict[str, Any] = {"rounds": marks.astype(float), "error": error}
+    cell: dict[str, Any] = {"at_round": marks.astype(float), "error": error}
     cell["slope"] = float(np.polyfit(np.log(marks[late]), np.log(error[late]), 1)[0])
     if moving:
         floor = float(np.nanstd(shares) * np.sqrt(published.rate / (2 - published.rate)))

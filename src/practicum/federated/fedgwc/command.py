@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -9,7 +10,10 @@ import typer
 
 if TYPE_CHECKING:
     import numpy as np
+    import pandas as pd
+    from plotly.graph_objects import Figure
 
+    from practicum.federated.fedgwc.federations import Federation
     from practicum.federated.fedgwc.grouping import LossClusterer
     from practicum.federated.fedgwc.losses import LossLog
 
@@ -58,10 +62,9 @@ def cluster(
         f"together in {np.median(pairs):g} of them."
     )
     if model.n_clusters_ == 1:
-        print("The losses do not speak for groups: keep one model.")
-    for group in np.unique(model.labels_):
-        named = [str(n) for n, g in zip(model.names_, model.labels_, strict=True) if g == group]
-        print(f"Group {group} ({len(named)} clients): {', '.join(named)}")
+        print("The losses do not speak for groups: keep one model (--groups 2 looks all the same).")
+    else:
+        _print_members(model.names_, model.labels_)
     if out:
         table = pd.DataFrame({"client": model.names_, "group": model.labels_})
         print(f"Written: {write_atomically(out, lambda p: table.to_csv(p, index=False))}")
@@ -88,83 +91,180 @@ def score(
 
     table, clients = read_class_counts(counts)
     groups = _groups_of(labels, clients)
+    n_groups = len(set(groups))
+    print(f"{len(clients)} clients, {table.shape[1]} classes, groups: {n_groups}.")
+    if not 2 <= n_groups < len(clients):
+        reason = "there is one" if n_groups == 1 else "every client is a group of its own"
+        print(f"No score: groups are compared with each other, and {reason}.")
+        return
     ranked = wasserstein_adjusted_silhouette(table, groups)
     aware = wasserstein_adjusted_silhouette(table, groups, ranked=False)
     bouldin = wasserstein_adjusted_davies_bouldin(table, groups)
-    print(f"{len(clients)} clients, {table.shape[1]} classes, {len(set(groups))} groups.")
-    print(f"Wasserstein Adjusted Score {ranked:.4f} (-1 to 1, higher is better): groups are alike")
-    print("  in how unevenly their clients hold the classes, whatever the classes are.")
-    print(f"Label-aware score          {aware:.4f}: the same, but which classes they hold counts.")
-    print(f"Adjusted Davies-Bouldin    {bouldin:.4f} (lower is better).")
+    print(f"Wasserstein Adjusted Score {ranked:7.4f}  -1 to 1; high where the clients of a group")
+    print(f"{'':36}hold their classes equally unevenly, whatever the classes")
+    print(
+        f"Label-aware score          {aware:7.4f}  -1 to 1; high where they hold the same classes"
+    )
+    print(f"Adjusted Davies-Bouldin    {bouldin:7.4f}  from 0; low where the first score is high")
 
 
 @app.command()
 def run(
-    data: Annotated[str, typer.Option(help="fashion-mnist or digits.")] = "fashion-mnist",
+    data: Annotated[
+        str, typer.Option(help="fashion-mnist, digits, or a labelled table of yours.")
+    ] = "fashion-mnist",
+    client: Annotated[
+        str | None, typer.Option(help="Table: column that says who holds a row.")
+    ] = None,
+    label: Annotated[str | None, typer.Option(help="Table: label column (the last).")] = None,
+    group: Annotated[str | None, typer.Option(help="Table: true group of each client.")] = None,
     scenario: Annotated[
-        str, typer.Option(help="conflict, two, mixed, domain, dirichlet or iid.")
+        str,
+        typer.Option(
+            help="Without a client column: conflict, two, mixed, domain, dirichlet or iid."
+        ),
     ] = "mixed",
-    clients: Annotated[int, typer.Option(min=4)] = 24,
+    clients: Annotated[int, typer.Option(help="Without a client column.", min=4)] = 24,
+    groups: Annotated[int, typer.Option(help="Groups to look for.", min=2)] = 2,
     fraction: Annotated[float, typer.Option(help="Share that trains in a round.")] = 0.25,
     rounds: Annotated[int, typer.Option(min=8)] = 400,
+    learning_rate: Annotated[float, typer.Option(help="Of local SGD.")] = 0.05,
     arms: Annotated[str, typer.Option(help="Which to print, by commas.")] = (
         "fedavg,ifca,cfl,official,column,centred,joint"
     ),
     seeds: Annotated[int, typer.Option(min=1)] = 1,
+    out: Annotated[
+        Path | None, typer.Option(help="Write client, group and accuracies of the last seed.")
+    ] = None,
     losses: Annotated[
         Path | None, typer.Option(help="Write the loss log of the last seed.")
     ] = None,
 ) -> None:
-    """Simulate a federation of a known kind and compare ways to cluster it.
+    """Train a federation here and compare ways to cluster it: your table, or one of a known kind.
+
+    Example: practicum use fedgwc run --data sites.csv --client site --label y
 
     Example: practicum use fedgwc run --data digits --scenario conflict --rounds 200
     """
-    import numpy as np
+    from typing import get_args
 
-    from practicum.data.clients import client_data, load_images, partition
+    from practicum.data.clients import ImageSet
     from practicum.errors import InputError
-    from practicum.federated.fedgwc.experiments import Settings, measure, run_all
-    from practicum.federated.fedgwc.training import LocalSGD
+    from practicum.federated.fedgwc.federations import (
+        ImageFederation,
+        TableFederation,
+        table_clients,
+    )
+    from practicum.federated.fedgwc.study import FedGWCStudy
     from practicum.study.report import write_atomically
 
-    images = load_images(data)
-    per_client, test = (300, 100) if data == "fashion-mnist" else (90, 30)
-    settings = Settings.of(
-        rounds=rounds,
-        split_at=rounds // 4,
-        per_round=max(3, round(fraction * clients)),
-        n_clients=clients,
+    if not 0 < fraction <= 1:
+        raise InputError(f"--fraction is {fraction:g}; above 0, up to 1")
+    wanted = [a.strip() for a in arms.split(",") if a.strip()]
+    unknown = [a for a in wanted if a not in FedGWCStudy.arms]
+    if unknown or not wanted:
+        found = f"no arm {', '.join(unknown)}" if unknown else "--arms names no arm"
+        raise InputError(found, f"there are {', '.join(FedGWCStudy.arms)}")
+    bundled = data in get_args(ImageSet)
+    if not bundled and not Path(data).exists():
+        known = ", ".join(get_args(ImageSet))
+        raise InputError(f"--data {data}: no such file", f"a table, or one of {known}")
+    if bundled and (client or label or group):
+        raise InputError(f"--client, --label and --group are for tables, not for {data}")
+    k = len(table_clients(data, label, client, group)) if client else clients
+    shared = {
+        "scenario": scenario,
+        "clients": clients,
+        "per_round": max(3, round(fraction * k)),
+        "rounds": rounds,
+        "groups": groups,
+        "learning_rate": learning_rate,
+    }
+    own: Federation = (
+        ImageFederation(data, **shared)
+        if bundled
+        else TableFederation(data, label, client, group, **shared)
     )
     cells: dict[str, list[dict]] = {}
     for seed in range(seeds):
-        plan = partition(
-            images.labels, clients, scenario, n_per_client=per_client, replace=True, seed=seed
-        )
-        held = client_data(images, plan, test)
-        options = {"batch_size": 64 if data == "fashion-mnist" else 16, "seed": seed}
-        outcomes, log = run_all(
-            lambda mu: LocalSGD(held, proximal=mu, **options),  # noqa: B023 - used at once
-            held.groups,
-            settings,
-            seed,
-        )
-        truth = len(np.unique(held.groups)) > 1
-        for arm, cell in measure(outcomes, held, log, truth=truth).items():
+        print(f"training every arm, seed {seed + 1} of {seeds}", file=sys.stderr)
+        measured, log = own.run_with_log(seed)
+        for arm, cell in measured.items():
             cells.setdefault(arm, []).append(cell)
-    wanted = [a.strip() for a in arms.split(",") if a.strip()]
-    unknown = [a for a in wanted if a not in cells]
-    if unknown:
-        raise InputError(f"no arm {', '.join(unknown)}", f"there are {', '.join(sorted(cells))}")
-    print(f"{clients} clients, {settings.per_round} a round, {rounds} rounds, {seeds} seeds.")
-    print(f"{'arm':12s} {'accuracy':>9s} {'worst':>7s} {'ARI':>6s}")
-    for arm in wanted:
-        mean = {k: np.mean([c[k] for c in cells[arm]]) for k in ("accuracy", "worst")}
-        found = [c["ari"] for c in cells[arm] if "ari" in c]
-        ari = f"{np.mean(found):6.2f}" if found else "     -"
-        print(f"{arm:12s} {mean['accuracy']:9.3f} {mean['worst']:7.3f} {ari}")
+    _print_arms(own, cells, wanted, seeds)
+    _print_groups(own.names, cells)
+    if out:
+        table = _client_table(own.names, cells)
+        print(f"Written: {write_atomically(out, lambda p: table.to_csv(p, index=False))}")
     if losses:
+        log.names = own.names
         frame = log.to_frame()
         print(f"Written: {write_atomically(losses, lambda p: frame.to_csv(p, index=False))}")
+
+
+def _print_arms(
+    own: Federation, cells: dict[str, list[dict]], wanted: list[str], seeds: int
+) -> None:
+    import numpy as np
+
+    k, m = len(own.names), own.per_round
+    print(
+        f"{k} clients, {m} a round, {own.rounds} rounds, {seeds} seed{'s' * (seeds > 1)}; accuracy "
+        "on each client's own test rows."
+    )
+    meetings = own.split_at * m * (m - 1) / (k * (k - 1))
+    if meetings < 10:
+        needed = int(np.ceil(10 * own.rounds / meetings))
+        print(
+            f"Too few rounds to trust groups: a pair of clients meets {meetings:.1f} times before "
+            f"the split; --rounds {needed} or a larger --fraction would do."
+        )
+    truth = any("ari" in cell for cell in cells["joint"])
+    print(f"{'arm':12s} {'mean':>7s} {'worst':>7s}" + (f" {'ARI':>6s}" if truth else ""))
+    for arm in wanted:
+        mean, worst = (np.mean([c[k] for c in cells[arm]]) for k in ("accuracy", "worst"))
+        found = [c["ari"] for c in cells[arm] if "ari" in c]
+        ari = f" {np.mean(found):6.2f}" if found else f" {'-':>6s}" * truth
+        print(f"{arm:12s} {mean:7.3f} {worst:7.3f}{ari}")
+    if truth:
+        print("ARI: agreement with the true groups, 1 if they are found, 0 by chance.")
+
+
+def _print_groups(names: list, cells: dict[str, list[dict]]) -> None:
+    """What joint found on the last seed, and whether it is worth anything."""
+
+    joint, one = cells["joint"][-1], cells["fedavg"][-1]
+    gain = joint["client_accuracy"] - one["client_accuracy"]
+    print(
+        f"\nThe groups of joint serve {int((gain > 0).sum())} clients better than one model and "
+        f"{int((gain < 0).sum())} worse; {gain.mean():+.3f} on average."
+    )
+    if joint["n_own"] == 1:
+        print("Not told how many groups there are, joint would keep one model.")
+    _print_members(names, joint["labels"])
+
+
+def _print_members(names: list, labels: np.ndarray) -> None:
+    import numpy as np
+
+    for group in np.unique(labels):
+        inside = np.flatnonzero(labels == group)
+        print(f"Group {group} ({len(inside)} clients): {', '.join(str(names[i]) for i in inside)}")
+
+
+def _client_table(names: list, cells: dict[str, list[dict]]) -> pd.DataFrame:
+    import pandas as pd
+
+    joint, one, alone = (cells[arm][-1] for arm in ("joint", "fedavg", "local"))
+    return pd.DataFrame(
+        {
+            "client": names,
+            "group": joint["labels"],
+            "accuracy_one_model": one["client_accuracy"],
+            "accuracy_group_model": joint["client_accuracy"],
+            "accuracy_alone": alone["client_accuracy"],
+        }
+    )
 
 
 def _groups_of(path: Path, clients: list) -> np.ndarray:
@@ -185,32 +285,50 @@ def _groups_of(path: Path, clients: list) -> np.ndarray:
     return pd.factorize(group.loc[clients])[0]
 
 
-def _figures(log: LossLog, model: LossClusterer) -> dict:
-    """The matrix by group, rewards over rounds, and how often pairs met."""
-    import numpy as np
-    import pandas as pd
+def _figures(log: LossLog, model: LossClusterer) -> dict[str, Figure]:
+    return {
+        "Interaction": _heat(model),
+        "Rewards": _rewards(log, model),
+        "Rounds in common": _meetings(log, model),
+    }
 
-    from practicum.study.plots import colours, new_figure
+
+def _heat(model: LossClusterer) -> Figure:
+    """What the groups were read from, clients sorted by group."""
+    import numpy as np
+
+    from practicum.study.plots import new_figure
 
     order = np.argsort(model.labels_, kind="stable")
     names = [str(model.names_[i]) for i in order]
     matrix = model.affinity_[np.ix_(order, order)].astype(float)
     np.fill_diagonal(matrix, np.nan)
-    heat = new_figure(
+    figure = new_figure(
         "What the groups were read from, clients sorted by group: blocks along the diagonal are "
         "groups.",
         x="client",
         y="client",
         height=520,
     )
-    heat.add_heatmap(z=matrix, x=names, y=names, colorscale="RdBu_r", zmid=0)
-    heat.update_xaxes(type="category")
-    heat.update_yaxes(type="category", autorange="reversed")
+    published = model.estimator == "ema"  # an affinity has no meaningful zero
+    colour = {"colorscale": "Blues"} if published else {"colorscale": "RdBu_r", "zmid": 0}
+    figure.add_heatmap(z=matrix, x=names, y=names, **colour)
+    figure.update_xaxes(type="category", showgrid=False)
+    figure.update_yaxes(type="category", showgrid=False, autorange="reversed")
+    return figure
 
-    rewards = new_figure(
+
+def _rewards(log: LossLog, model: LossClusterer) -> Figure:
+    """Mean reward of each group over rounds."""
+    import numpy as np
+    import pandas as pd
+
+    from practicum.study.plots import colours, new_figure
+
+    figure = new_figure(
         "Gaussian reward (1: behaves like the average of the round's clients), mean of each "
         "group, smoothed over rounds.",
-        x="round",
+        x="rounds in the log",
         y="reward",
     )
     table = log.rewards()
@@ -221,16 +339,29 @@ def _figures(log: LossLog, model: LossClusterer) -> dict:
         mean = pd.Series(np.where(seen, own, 0).sum(1) / np.maximum(seen.sum(1), 1))
         mean[seen.sum(1) == 0] = np.nan
         smooth = mean.rolling(window, min_periods=1).mean()
-        rewards.add_scatter(y=smooth, name=f"group {group}", line={"color": colour})
+        figure.add_scatter(y=smooth, name=f"group {group}", line={"color": colour})
+    return figure
 
-    met = new_figure(
+
+def _meetings(log: LossLog, model: LossClusterer) -> Figure:
+    """How often pairs of clients met."""
+    import numpy as np
+
+    from practicum.study.plots import PALETTE, new_figure
+
+    figure = new_figure(
         "How often pairs of clients trained in the same round. Left of the line there is too "
         "little to tell groups from noise.",
         x="rounds in common",
         y="pairs",
     )
-    met.add_histogram(x=model.co_samples_[np.triu_indices(log.n_clients, 1)], nbinsx=40)
-    met.add_vline(
-        x=model.min_co_samples, line={"dash": "dash"}, annotation_text="not enough rounds"
+    pairs = model.co_samples_[np.triu_indices(log.n_clients, 1)]
+    figure.add_histogram(x=pairs, nbinsx=40, marker={"color": PALETTE[0]})
+    figure.add_vline(
+        x=model.min_co_samples,
+        line={"dash": "dash", "color": PALETTE[1]},
+        annotation={"text": "not enough rounds"},
+        annotation_position="top left",
     )
-    return {"Interaction": heat, "Rewards": rewards, "Rounds in common": met}
+    figure.update_xaxes(rangemode="tozero")
+    return figure

@@ -460,11 +460,12 @@ def _refuse_too_few_rounds(log: LossLog, co_samples: np.ndarray, minimum: int) -
     counts = co_samples[pairs]
     median = float(np.median(counts))
     if median < minimum:
-        needed = int(np.ceil(log.n_rounds * minimum / max(median, counts.mean(), 0.5)))
+        needed = int(np.ceil(log.n_rounds * minimum / (median or max(counts.mean(), 0.5))))
         raise InputError(
             f"the median pair of clients was sampled together in {median:g} of {log.n_rounds} "
             f"rounds; at least {minimum} are needed to tell groups from noise",
-            f"about {needed:,} rounds of this kind would do, or sample more clients a round",
+            f"about {needed:,} rounds of this kind would do, or more clients a round; "
+            "min_co_samples lowers the bar",
         )
     never = np.flatnonzero(counts == 0)
     if len(never):

@@ -65,16 +65,28 @@ class PublishedInteraction:
 
     def update(self, clients: Int[np.ndarray, " m"], rewards: Float[np.ndarray, " m"]) -> None:
         """Take in one round."""
+        share = self.rate / rewards.sum() * rewards
+        if len(clients) == len(self.matrix):
+            mean_square = self._update_all(share[np.argsort(clients)])
+        else:
+            mean_square = self._update_block(clients, share)
+        self.change = (1 - self.rate) * self.change + self.rate * mean_square
+        self.calm = self.calm + 1 if self.change < self.eps else 0
+
+    def _update_block(self, clients: np.ndarray, share: np.ndarray) -> float:
         # flat positions: twice as fast as indexing rows and columns
         block = (clients[:, None] * len(self.matrix) + clients).ravel()
         entries = self.matrix.reshape(-1)
         before = entries[block]
-        share = np.repeat(self.rate / rewards.sum() * rewards, len(clients))
-        step = share - self.rate * before
+        step = np.repeat(share, len(clients)) - self.rate * before
         entries[block] = before + step
-        mean_square = float(step @ step) / len(step)
-        self.change = (1 - self.rate) * self.change + self.rate * mean_square
-        self.calm = self.calm + 1 if self.change < self.eps else 0
+        return float(step @ step) / len(step)
+
+    def _update_all(self, share: np.ndarray) -> float:
+        step = self.matrix * -self.rate
+        step += share[:, None]
+        self.matrix += step
+        return float(np.vdot(step, step)) / step.size
 
     @property
     def settled(self) -> bool:
@@ -84,7 +96,8 @@ class PublishedInteraction:
     def of(self, members: Int[np.ndarray, " k"], per_round: int) -> PublishedInteraction:
         """What a new cluster inherits: its block of the matrix, with the counters started anew."""
         child = PublishedInteraction(len(members), per_round, self.eps)
-        child.matrix = self.matrix[np.ix_(members, members)]
+        # contiguous, for updates write through a flat view
+        child.matrix = np.ascontiguousarray(self.matrix[np.ix_(members, members)])
         return child
 
 
@@ -294,6 +307,14 @@ def reward_interaction(log: LossLog) -> Float[np.ndarray, "K K"]:
     Each client's rewards are standardised (so that no client's noise dominates), averaged over the
     rounds with each partner, and freed of both partners' levels.
 
+    Parameters
+    ----------
+    log : LossLog
+
+    Returns
+    -------
+    array, shape (K, K), symmetric, zero diagonal; no unit
+
     Raises
     ------
     Nothing: the log has been checked.
@@ -318,6 +339,14 @@ def comovement(log: LossLog) -> Float[np.ndarray, "K K"]:
 
     The log of the losses is freed of a round effect and of each client's own trend (a quadratic in
     log time), standardised, multiplied pair by pair, averaged, and freed of levels.
+
+    Parameters
+    ----------
+    log : LossLog
+
+    Returns
+    -------
+    array, shape (K, K), symmetric, zero diagonal; no unit
 
     Raises
     ------
@@ -358,6 +387,14 @@ def joint_interaction(log: LossLog) -> Float[np.ndarray, "K K"]:
 
     The unit is the Frobenius norm, which for a matrix without groups is what its largest eigenvalue
     is proportional to.
+
+    Parameters
+    ----------
+    log : LossLog
+
+    Returns
+    -------
+    array, shape (K, K), symmetric, zero diagonal; no unit
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""A person's own federation: a loss log to cluster, or a labelled table to train on."""
+"""A person's own loss log: which ways to cluster it agree with themselves."""
 
 from __future__ import annotations
 
@@ -6,21 +6,18 @@ import warnings
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
 import numpy as np
 import pandas as pd
 from sklearn.metrics import adjusted_rand_score
 
-from practicum.data.clients import ClientData, Partition, PartitionKind, clients_of_rows, partition
 from practicum.data.table import read_table
 from practicum.errors import InputError
-from practicum.federated.fedgwc.experiments import Settings, loss_based, measure, run_all
+from practicum.federated.fedgwc.experiments import loss_based
 from practicum.federated.fedgwc.losses import LossLog, read_loss_log
-from practicum.federated.fedgwc.training import LocalSGD
 
 MIN_ROUNDS = 20
-MAX_CLASSES = 50
 
 
 def is_loss_log(path: str | Path) -> bool:
@@ -118,11 +115,23 @@ def _stored(path: str, group: str | None) -> tuple[LossLog, np.ndarray | None]:
         warnings.simplefilter("ignore", UserWarning)
         frame = read_table(path, numeric=False, missing="drop")
     column = group or ("group" if "group" in frame else None)
-    return log, None if column is None else _truth(frame, column, log.names, path)
+    return log, None if column is None else truth_of(frame, column, log.names, path)
 
 
-def _truth(frame: pd.DataFrame, column: str, names: list, path: str) -> np.ndarray:
-    """One group a client, or an error that names a client with two."""
+def truth_of(frame: pd.DataFrame, column: str, names: list, path: str) -> np.ndarray:
+    """The group of every client, in the order of ``names``, from a column beside ``client``.
+
+    Raises
+    ------
+    InputError
+        There is no such column, or a client is in two groups.
+
+    Examples
+    --------
+    >>> frame = pd.DataFrame({"client": [1, 1, 2], "site": ["a", "a", "b"]})
+    >>> truth_of(frame, "site", [2, 1], "my.csv").tolist()
+    [0, 1]
+    """
     if column not in frame:
         found = ", ".join(map(str, frame.columns))
         raise InputError(f"{path} has no column {column!r}", f"columns: {found}")
@@ -131,160 +140,3 @@ def _truth(frame: pd.DataFrame, column: str, names: list, path: str) -> np.ndarr
         client = kinds.index[kinds > 1][0]
         raise InputError(f"{path}, column {column}: client {client} is in two groups")
     return pd.factorize(frame.groupby("client")[column].first().loc[names])[0]
-
-
-# --- a labelled table ----------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class TableComparison:
-    """Federated softmax regression on a labelled table, clustered in every way.
-
-    Parameters
-    ----------
-    path : str
-    label : str, optional
-        Default: the last column.
-    client : str, optional
-        Who holds a row; without it rows are dealt out as ``scenario`` says.
-    group : str, optional
-        True group of each client (with ``client``).
-    scenario : str
-        A kind of :func:`~practicum.data.clients.partition`.
-    clients, per_round, rounds, groups : int
-    learning_rate : float
-
-    Raises
-    ------
-    InputError
-        Columns are missing, the label has too many or too few values, no column is numeric, or the
-        table is too small for so many clients; the file is named.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> rng = np.random.default_rng(0)
-    >>> frame = pd.DataFrame(rng.normal(size=(120, 2)), columns=["a", "b"])
-    >>> frame["y"] = np.where(frame["a"] > 0, "up", "down")
-    >>> path = str(Path(tempfile.mkdtemp()) / "t.csv")
-    >>> frame.to_csv(path, index=False)
-    >>> own = TableComparison(path, clients=6, per_round=3, rounds=8)
-    >>> own.run(0)["fedavg"]["accuracy"] > 0.5
-    True
-    """
-
-    path: str
-    label: str | None = None
-    client: str | None = None
-    group: str | None = None
-    scenario: str = "mixed"
-    clients: int = 12
-    per_round: int = 4
-    rounds: int = 200
-    groups: int = 2
-    learning_rate: float = 0.05
-
-    def __post_init__(self) -> None:
-        if self.scenario not in get_args(PartitionKind):
-            kinds = ", ".join(get_args(PartitionKind))
-            raise InputError(f"no scenario {self.scenario!r}", f"there are {kinds}")
-        if self.group and not self.client:
-            raise InputError("true groups need a client column", "name it with client=")
-        k = self.data(0).n_clients
-        if not 3 <= self.per_round <= k or not 2 <= self.groups <= k or self.rounds < 8:
-            raise InputError(
-                f"{self.path}: {self.per_round} of {k} clients a round, {self.groups} groups, "
-                f"{self.rounds} rounds",
-                "at least 3 clients a round, 2 groups and 8 rounds, no more than there are clients",
-            )
-
-    @property
-    def has_truth(self) -> bool:
-        """Whether true groups are known: declared, or planted by the scenario."""
-        planted = self.scenario not in ("iid", "dirichlet")
-        return bool(self.group) if self.client else planted
-
-    def data(self, seed: int) -> ClientData:
-        """The clients' data; the seed decides who gets what, and what is kept for testing."""
-        x, y, client, groups = _rows(self.path, self.label, self.client, self.group)
-        if client is not None:
-            return clients_of_rows(x, y, client, groups=groups, seed=seed)
-        share = len(y) // self.clients if self.clients > 0 else 0
-        if share < 5:
-            raise InputError(
-                f"{self.path}: {len(y)} rows for {self.clients} clients; at least 5 each",
-                "use fewer clients",
-            )
-        plan = partition(
-            y, self.clients, self.scenario, n_per_client=share, replace=True, seed=seed
-        )
-        return _dealt(x, y, plan, seed)
-
-    def run(self, seed: int) -> dict[str, dict[str, Any]]:
-        """Metrics of every arm."""
-        data = self.data(seed)
-        settings = Settings.of(
-            rounds=self.rounds,
-            split_at=self.rounds // 4,
-            per_round=self.per_round,
-            n_clients=data.n_clients,
-            n_groups=self.groups,
-        )
-
-        def make_trainer(proximal: float) -> LocalSGD:
-            options = {"batch_size": 16, "learning_rate": self.learning_rate, "seed": seed}
-            return LocalSGD(data, proximal=proximal, **options)
-
-        outcomes, log = run_all(make_trainer, data.groups, settings, seed)
-        return measure(outcomes, data, log, truth=self.has_truth)
-
-
-def _dealt(x: np.ndarray, y: np.ndarray, plan: Partition, seed: int) -> ClientData:
-    """A partition of rows; label and feature shifts are applied as the scenario says."""
-    rng = np.random.default_rng([seed, 5])
-    rows = plan.index.reshape(-1)
-    client = np.repeat(np.arange(plan.n_clients), plan.index.shape[1])
-    labels = (y[rows] + plan.label_offset[client]) % plan.n_classes
-    noise = plan.noise_std[client][:, None] * rng.standard_normal((len(rows), x.shape[1]))
-    features = (x[rows] + noise).astype(np.float32)
-    return clients_of_rows(features, labels, client, groups=plan.groups, seed=seed)
-
-
-@lru_cache(maxsize=2)
-def _rows(
-    path: str, label: str | None, client: str | None, group: str | None
-) -> tuple[np.ndarray, np.ndarray, np.ndarray | None, np.ndarray | None]:
-    """Standardised features, labels, and perhaps clients and their groups."""
-    frame = read_table(path, numeric=False)
-    label = label or str(frame.columns[-1])
-    roles = {"label": label, "client": client, "group": group}
-    for role, column in roles.items():
-        if column is not None and column not in frame:
-            found = ", ".join(map(str, frame.columns))
-            raise InputError(f"{path} has no column {column!r} ({role})", f"columns: {found}")
-    features = frame.drop(columns=[c for c in roles.values() if c]).select_dtypes("number")
-    y, kinds = pd.factorize(frame[label], sort=True)
-    if not 2 <= len(kinds) <= MAX_CLASSES:
-        raise InputError(
-            f"{path}, column {label}: {len(kinds)} different values; a label of 2 to {MAX_CLASSES} "
-            "classes expected",
-            "name the label column with label=",
-        )
-    if features.shape[1] == 0:
-        raise InputError(f"{path}: no numeric column besides {label}", "features are numbers")
-    x = features.to_numpy(dtype=float)
-    x = ((x - x.mean(0)) / np.where(x.std(0) > 0, x.std(0), 1)).astype(np.float32)
-    if client is None:
-        return x, y, None, None
-    who, names = pd.factorize(frame[client], sort=True)
-    if len(names) < 4:
-        raise InputError(f"{path}, column {client}: {len(names)} clients; at least 4 expected")
-    counts = np.bincount(who)
-    if counts.min() < 4:
-        raise InputError(
-            f"{path}, column {client}: {names[counts.argmin()]} holds {counts.min()} rows; "
-            "at least 4 for each client expected"
-        )
-    if group is None:
-        return x, y, who, None
-    return x, y, who, _truth(frame.rename(columns={client: "client"}), group, list(names), path)

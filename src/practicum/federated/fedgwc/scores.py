@@ -179,6 +179,11 @@ def _undefined(labels: np.ndarray, n_clients: int) -> bool:
 def read_class_counts(path: str | Path) -> tuple[Float[np.ndarray, "K C"], list]:
     """Class counts of a federation from a file ``client,class,count``.
 
+    Parameters
+    ----------
+    path : str or Path
+        CSV, TSV, Parquet or JSON lines; pairs that do not occur count 0.
+
     Returns
     -------
     counts : array, shape (K, C)
@@ -188,7 +193,8 @@ def read_class_counts(path: str | Path) -> tuple[Float[np.ndarray, "K C"], list]
     Raises
     ------
     InputError
-        A column is missing, a (client, class) occurs twice, or a count is negative.
+        A column is missing, a (client, class) occurs twice, a count is negative, or a client has no
+        sample.
 
     Examples
     --------
@@ -209,4 +215,8 @@ def read_class_counts(path: str | Path) -> tuple[Float[np.ndarray, "K C"], list]
         row = frame[twice].iloc[0]
         raise InputError(f"{path}: client {row['client']}, class {row['class']} occurs twice")
     wide = frame.pivot(index="client", columns="class", values="count").fillna(0)
+    empty = wide.index[wide.sum(axis=1) == 0]
+    if len(empty):
+        named = ", ".join(map(str, empty[:5]))
+        raise InputError(f"{path}: no sample of any class for {named}", "leave such clients out")
     return wide.to_numpy(dtype=float), wide.index.tolist()

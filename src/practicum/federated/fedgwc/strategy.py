@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import logging
 import warnings
-from collections.abc import Callable, Iterable
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from time import monotonic, sleep
 from typing import Any
@@ -39,6 +40,7 @@ from .._flower import (  # noqa: TID252
 )
 
 AGGREGATIONS = ("fedavg", "fairavg", "fedopt")
+NEWCOMER_TIMEOUT = 30.0  # seconds, for nodes that join a running federation
 LOSSES, WEIGHT, ARRAYS, CONFIG = "train-losses", "num-examples", "arrays", "config"
 
 logger = logging.getLogger("flwr")
@@ -50,6 +52,21 @@ class _Cluster:
 
     arrays: list[np.ndarray]
     momentum: list[np.ndarray] | None = None
+
+
+@dataclass
+class _Report:
+    """What one client sent after training."""
+
+    arrays: list[np.ndarray]
+    losses: np.ndarray
+    n: float
+
+    @property
+    def finite(self) -> bool:
+        return bool(
+            np.isfinite(self.losses).all() and all(np.isfinite(a).all() for a in self.arrays)
+        )
 
 
 class FedGWC(Strategy):
@@ -154,7 +171,9 @@ class FedGWC(Strategy):
         self._tree: ClusterTree | None = None
         self._clusters: dict[str, _Cluster] = {}
         self._keys: list[str] = []
+        self._steps = 0  # losses in a report
         self._client_of: dict[int, int] = {}  # node id -> partition id
+        self._asked_for_id: set[int] = set()  # node ids
         self._asked: dict[int, str] = {}  # client -> cluster, in this round
         self._rows: list[dict[str, Any]] = []
 
@@ -215,12 +234,16 @@ class FedGWC(Strategy):
 
     def _connect(self, grid: Grid) -> None:
         """Learn who the nodes are: once all, later only new ones."""
-        nodes = self._wait(grid) if self._tree is None else list(grid.get_node_ids())
-        new = [n for n in nodes if n not in self._client_of]
+        first = self._tree is None
+        nodes = self._wait(grid) if first else list(grid.get_node_ids())
+        new = [n for n in nodes if n not in self._asked_for_id]
         if not new:
             return
-        known = ask_partitions(grid, new, timeout=self.connect_timeout)
-        if self._tree is None and not known:
+        self._asked_for_id.update(new)
+        # a newcomer that says nothing must not hold up a run
+        wait = self.connect_timeout if first else min(self.connect_timeout, NEWCOMER_TIMEOUT)
+        known = ask_partitions(grid, new, wait, strict=first)
+        if first and not known:
             warnings.warn(
                 "the client app does not tell its partition id: clusters are keyed by the order of "
                 "node ids, which changes from run to run; wrap the app in answer_partition()",
@@ -228,7 +251,7 @@ class FedGWC(Strategy):
                 stacklevel=4,
             )
             known = {node: i for i, node in enumerate(sorted(new))}
-        if self._tree is None:
+        if first:
             self._begin(known)
         for node, client in known.items():
             if client < self._started.n_clients:
@@ -316,35 +339,56 @@ class FedGWC(Strategy):
         metrics = self._round_metrics(server_round)
         return self._mean_model(), metrics
 
-    def _reports(
-        self, server_round: int, replies: Iterable[Message]
-    ) -> dict[int, tuple[list[np.ndarray], np.ndarray, float]]:
+    def _reports(self, server_round: int, replies: Iterable[Message]) -> dict[int, _Report]:
         """Usable replies by client; all others are noted in the history and warned about."""
-        reports: dict[int, tuple[list[np.ndarray], np.ndarray, float]] = {}
-        bad = dict.fromkeys(self._asked, "failed")
-        reasons = dict.fromkeys(self._asked, "no reply")
+        reports: dict[int, _Report] = {}
+        bad = dict.fromkeys(self._asked, ("failed", "no reply"))
+        refused: list[InputError] = []
         for reply in replies:
             client = self._client_of.get(reply.metadata.src_node_id)
             if client not in self._asked:
                 continue
             if not reply.has_content():
-                reasons[client] = " ".join(reply.error.reason.split())[:200]
+                bad[client] = ("failed", " ".join(reply.error.reason.split())[:200])
                 continue
-            arrays, losses, n = self._unpack(reply)
-            if np.isfinite(losses).all() and all(np.isfinite(a).all() for a in arrays):
-                reports[client] = (arrays, losses, n)
-                del bad[client]
-            else:
-                bad[client], reasons[client] = "diverged", "losses or arrays are not finite"
-                self.loss_log_.excluded[client] += 1
-        for client, status in sorted(bad.items()):
-            self._note(server_round, client, status=status)
-        if bad:
-            named = "; ".join(f"client {c} ({bad[c]}: {reasons[c]})" for c in sorted(bad))
-            warnings.warn(f"round {server_round}: left out {named}", UserWarning, stacklevel=4)
+            try:
+                reports[client] = self._unpack(reply, self._asked[client])
+            except InputError as error:
+                refused.append(error)
+                bad[client] = ("failed", error.message)
+        if self._asked and len(refused) == len(self._asked):
+            raise refused[0]  # the app is wrong, not a client
+        bad |= self._unlike_others(reports)
+        self._warn_about(server_round, {c: why for c, why in bad.items() if c not in reports})
         return reports
 
-    def _unpack(self, reply: Message) -> tuple[list[np.ndarray], np.ndarray, float]:
+    def _unlike_others(self, reports: dict[int, _Report]) -> dict[int, tuple[str, str]]:
+        """Takes out reports that cannot be averaged, or compared, with the others."""
+        if reports and not self._steps:
+            lengths = Counter(len(report.losses) for report in reports.values())
+            self._steps = lengths.most_common(1)[0][0]
+        bad = {}
+        for client, report in list(reports.items()):
+            if len(report.losses) != self._steps:
+                why = f"it reports {len(report.losses)} losses where others report {self._steps}"
+                bad[client] = ("failed", why)
+            elif not report.finite:
+                bad[client] = ("diverged", "losses or arrays are not finite")
+                self.loss_log_.excluded[client] += 1
+            else:
+                continue
+            del reports[client]
+        return bad
+
+    def _warn_about(self, server_round: int, bad: Mapping[int, tuple[str, str]]) -> None:
+        for client, (status, _) in sorted(bad.items()):
+            self._note(server_round, client, status=status)
+        if bad:
+            named = "; ".join(f"client {c} ({': '.join(bad[c])})" for c in sorted(bad))
+            warnings.warn(f"round {server_round}: left out {named}", UserWarning, stacklevel=5)
+
+    def _unpack(self, reply: Message, cluster: str) -> _Report:
+        """What a client sent, if it fits what the others send."""
         metrics = next(iter(reply.content.metric_records.values()), {})
         if LOSSES not in metrics or WEIGHT not in metrics:
             raise InputError(
@@ -352,21 +396,30 @@ class FedGWC(Strategy):
                 f"FedGWC needs {LOSSES} (the loss before each local step) and {WEIGHT}",
             )
         losses = np.atleast_1d(np.asarray(metrics[LOSSES], dtype=float))
-        arrays = next(iter(reply.content.array_records.values())).to_numpy_ndarrays()
-        return arrays, losses, float(metrics[WEIGHT])
+        if not losses.size:
+            raise InputError(f"a client's {LOSSES} is empty", "report one loss for each local step")
+        n = float(metrics[WEIGHT])
+        if not 0 < n < np.inf:
+            raise InputError(f"its {WEIGHT} is {n:g}; at least 1 expected")
+        records = reply.content.array_records.values()
+        arrays = next(iter(records)).to_numpy_ndarrays() if records else []
+        sent = [a.shape for a in self._clusters[cluster].arrays]
+        if [a.shape for a in arrays] != sent:
+            raise InputError(f"it returns arrays of shapes {[a.shape for a in arrays]}, not {sent}")
+        return _Report(arrays, losses, n)
 
     def _aggregate(
         self,
         server_round: int,
         cluster: str,
         clients: list[int],
-        reports: dict[int, tuple[list[np.ndarray], np.ndarray, float]],
+        reports: Mapping[int, _Report],
     ) -> None:
         own = np.array(clients)
-        losses = np.stack([reports[c][1] for c in clients])
-        sizes = np.array([reports[c][2] for c in clients])
+        losses = np.stack([reports[c].losses for c in clients])
+        sizes = np.array([reports[c].n for c in clients])
         weights = np.ones(len(own)) if self.aggregation == "fairavg" else sizes
-        models = zip(*(reports[c][0] for c in clients), strict=True)
+        models = zip(*(reports[c].arrays for c in clients), strict=True)
         self._step(
             self._clusters[cluster], [weighted_average(np.stack(a), weights) for a in models]
         )
@@ -477,6 +530,15 @@ class FedGWC(Strategy):
 
 def initial_arrays(data: ClientData) -> ArrayRecord:
     """The zero model of softmax regression on these data.
+
+    Parameters
+    ----------
+    data : ClientData
+        Of any number of clients.
+
+    Returns
+    -------
+    ArrayRecord of one float32 array, shape (C, d + 1); the last column is the bias
 
     Raises
     ------
