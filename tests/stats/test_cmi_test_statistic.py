@@ -1,6 +1,6 @@
 """The statistic's matrix: against the naive loop, its invariances, its limits."""
 
-import warnings
+import inspect
 
 import numpy as np
 import pytest
@@ -93,14 +93,12 @@ def test_scaling_y_scales_t_by_the_square_and_leaves_p(c, seed):
     f = statistic_matrix(x, y, z, draws, y_hat)
     g = statistic_matrix(x, c * y, z, draws, c * y_hat)
     assert g.sum() == pytest.approx(c**2 * f.sum(), rel=1e-9, abs=1e-12)
-    rng = np.random.default_rng(seed)
     a, b = np.random.default_rng(5), np.random.default_rng(5)
     base = pair_matrix(centred_kernel(x, draws), z)
     first, second = multiplier_null(base, y - y_hat), multiplier_null(base, c * (y - y_hat))
     assert p_value(float(first.statistic), first.draw(199, a)) == p_value(
         float(second.statistic), second.draw(199, b)
     )
-    assert rng is not None
 
 
 def test_x_measurable_in_z_with_an_exact_sampler_leaves_nothing():
@@ -182,10 +180,10 @@ def test_median_bandwidth_counts_the_diagonal_and_falls_back_on_ties():
 def test_bad_shapes_are_refused():
     x, y, z, draws, y_hat = sample(0)
     with pytest.raises(InputError, match="regression"):
-        statistic_matrix(x, y, z, draws, y_hat[:, :1].repeat(3, axis=1))
+        inspect.unwrap(statistic_matrix)(x, y, z, draws, y_hat[:, :1])  # past the type checker
     with pytest.raises(InputError, match="no draws"):
         centred_kernel(x, iter(()))
     with pytest.raises(InputError, match="shape"):
-        centred_kernel(x, iter([x[:4]]))
-    with pytest.raises(InputError, match="constant"), warnings.catch_warnings():
+        inspect.unwrap(centred_kernel)(x, [x[:4]])
+    with pytest.raises(InputError, match="constant"):
         standardise(np.ones((5, 1)))

@@ -4,6 +4,14 @@ import lazy_loader
 
 __getattr__, __dir__, __all__ = lazy_loader.attach(
     __name__,
-    submodules=["procrustes_wasserstein"],
-    submod_attrs={"procrustes_wasserstein": ["PWBarycenter", "PWResult", "pw_pairwise"]},
+    submodules=["cmi_test", "procrustes_wasserstein"],
+    submod_attrs={
+        "cmi_test": [
+            "CMIResult",
+            "ConditionalMeanTest",
+            "conditional_mean_importance",
+            "conditional_mean_test",
+        ],
+        "procrustes_wasserstein": ["PWBarycenter", "PWResult", "pw_pairwise"],
+    },
 )

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
+from typer.core import TyperGroup
 
 from practicum.errors import InputError
 
@@ -14,9 +16,22 @@ if TYPE_CHECKING:
 
     from practicum.stats.cmi_test.conditional_mean import ConditionalMeanTest
 
-app = typer.Typer(no_args_is_help=True, add_completion=False)
+LEVEL = 0.05
+MOST_NAMED = 8
 
-SeedOption = Annotated[int, typer.Option(help="Seed of everything random.")]
+
+class _TestByDefault(TyperGroup):
+    """``practicum use cmi-test FILE ...`` means the command ``test``."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        if args and args[0] not in self.commands and Path(args[0]).suffix:
+            args = ["test", *args]
+        return super().parse_args(ctx, args)
+
+
+app = typer.Typer(cls=_TestByDefault, no_args_is_help=True, add_completion=False)
+
+SeedOption = Annotated[int, typer.Option(min=0, help="Seed of everything random.")]
 PresetOption = Annotated[
     Literal["default", "paper"],
     typer.Option(help="paper: the published networks; needs PyTorch, about a minute at 400 rows."),
@@ -31,7 +46,10 @@ OutOption = Annotated[
 
 @app.callback()
 def root() -> None:
-    """Does X help to predict the mean of Y once Z is known?"""
+    """Does X help to predict the mean of Y once Z is known?
+
+    A file alone is tested: practicum use cmi-test pay.csv --response wage --candidates degree
+    """
 
 
 @app.command("test")
@@ -44,6 +62,9 @@ def run_test(
     given: Annotated[
         str, typer.Option(help="Column(s) Z; 'rest': every other column, other candidates too.")
     ] = "rest",
+    ignore: Annotated[
+        str, typer.Option(help="Column(s) to leave out, names of people say.", show_default=False)
+    ] = "",
     joint: Annotated[
         bool, typer.Option("--joint", help="Test all candidates together, as one X.")
     ] = False,
@@ -61,69 +82,89 @@ def run_test(
 
     Example: practicum use cmi-test test pay.csv --response wage --candidates degree --given age
     """
-    from practicum.stats.cmi_test.tables import column_names, pick_columns, read_table
+    from practicum.stats.cmi_test.conditional_mean import null_draws
 
-    names = column_names(data)
-    try:
-        y = pick_columns(names, _split(response), option="--response")
-        x = pick_columns(names, _split(candidates), y, "--candidates")
-        extra = [groups] if groups else []
-        if groups:
-            pick_columns(names, extra, [*y, *x], "--groups")
-        z = None
-        if given != "rest":
-            z = pick_columns(names, _split(given), [*y, *x, *extra], "--given")
-    except InputError as error:
-        raise InputError(f"{data}: {error.message}", error.hint) from error
-    used = [*y, *x, *extra, *(z or [c for c in names if c not in (*y, *x, *extra)])]
-    frame = read_table(data, used, numeric=False, missing="drop" if missing == "drop" else "error")
-    options = {"random_state": seed, "preset": None if preset == "default" else preset}
-    plan = [(", ".join(x), x)] if joint or len(x) == 1 else [(name, [name]) for name in x]
+    roles = _Roles.of(data, response, candidates, given, ignore, groups)
+    frame = _read(data, roles.used, missing)
+    one = joint or len(roles.x) == 1
+    together = " + ".join(roles.x)
+    if len(roles.x) > 4:
+        together = f"{candidates} ({len(roles.x)} columns)"
+    plan = [(together, roles.x)] if one else [(name, [name]) for name in roles.x]
+    options: dict[str, Any] = {"random_state": seed}
+    if preset == "paper":
+        options["preset"] = preset
+    if len(plan) > 1:
+        options["n_boot"] = null_draws(len(plan))
     tests = []
     for label, columns in plan:
-        rest = z or [c for c in frame.columns if c not in (*y, *columns, *extra)]
+        rest = roles.z or [c for c in roles.rest if c not in columns]
         if not rest:
             raise InputError(f"{data}: no column is left for Z", "name it with --given")
-        tests.append((label, _fit(data, label, frame, y, columns, rest, groups, options), rest))
-    _report(tests, y)
+        fitted = _fit(data, label, frame, roles, columns, rest, options)
+        tests.append(_Tested(label, fitted, rest))
+    _report(tests, roles.y)
     if out:
-        _draw(tests, y, out)
+        _draw(tests, roles.y, out)
 
 
 @app.command()
 def image(
     data: Annotated[Path, typer.Argument(help="NPZ with arrays: images (n, H, W) and labels (n).")],
-    box: Annotated[str, typer.Option(help="Rows and columns of the region: 2:6,2:6.")],
+    box: Annotated[
+        str | None, typer.Option(help="Rows and columns of the region: 2:6,2:6.")
+    ] = None,
+    tiles: Annotated[
+        int | None, typer.Option(min=1, help="Test every tile of so many pixels a side instead.")
+    ] = None,
     images: Annotated[str, typer.Option(help="Name of the array of images.")] = "images",
     labels: Annotated[str, typer.Option(help="Name of the array of labels or numbers.")] = "labels",
     rows: Annotated[int, typer.Option(min=60, help="A random sample of so many images.")] = 1000,
     seed: SeedOption = 0,
+    out: OutOption = None,
 ) -> None:
     """Test whether a region of the image matters for the label, given the rest of the image.
+
+    With --tiles every tile is tested, adjusted for their number (Holm); --out draws the map.
 
     Example: practicum use cmi-test image digits.npz --box 2:6,2:6
     """
     import numpy as np
 
-    from practicum.stats.cmi_test.conditional_mean import ConditionalMeanTest
+    from practicum.stats.cmi_test.conditional_mean import null_draws
 
+    if (box is None) == (tiles is None):
+        raise InputError("one of --box and --tiles is needed", "--box 2:6,2:6, or --tiles 2")
     pictures, outcome = _read_images(data, images, labels)
-    inside = _box(box, pictures.shape[1:])
-    rng = np.random.default_rng(seed)
-    chosen = rng.permutation(len(pictures))[:rows]
+    chosen = np.random.default_rng(seed).permutation(len(pictures))[:rows]
     pictures, outcome = pictures[chosen].astype(float), outcome[chosen]
     if outcome.dtype.kind not in "fc":
         outcome = np.eye(int(outcome.max()) + 1)[outcome]
+    boxes = {box: _box(box, pictures.shape[1:])} if box else _tiles(data, tiles, pictures)
+    options = {"random_state": seed, "n_boot": null_draws(len(boxes))}
+    tests = [_test_box(data, pictures, outcome, text, boxes[text], options) for text in boxes]
+    _report(tests, [labels])
+    if out:
+        _draw(tests, [labels], out, _importance_map(tests, list(boxes.values())) if tiles else None)
+
+
+def _test_box(
+    data: Path, pictures: Any, outcome: Any, label: str, inside: Any, options: dict[str, Any]
+) -> _Tested:
+    """X the pixels inside, Z those outside, constant ones left out."""
+    from practicum.stats.cmi_test.conditional_mean import ConditionalMeanTest
+
     parts = {"box": pictures[:, inside], "rest": pictures[:, ~inside], "labels": outcome}
-    parts = {name: part.reshape(len(chosen), -1) for name, part in parts.items()}
+    parts = {name: part.reshape(len(part), -1) for name, part in parts.items()}
     parts = {name: part[:, part.std(axis=0) > 0] for name, part in parts.items()}
     for name, part in parts.items():
         if not part.shape[1]:
-            raise InputError(f"{data}: the {name} is constant in every image", "choose another box")
-    fitted = ConditionalMeanTest(random_state=seed).fit(
-        parts["box"], parts["labels"], parts["rest"]
-    )
-    _report([(f"box {box}", fitted, ["the rest of the image"])], [labels])
+            raise InputError(f"{data}: nothing varies in the {name}", "choose another box or file")
+    try:
+        test = ConditionalMeanTest(**options).fit(parts["box"], parts["labels"], parts["rest"])
+    except InputError as error:
+        raise InputError(f"{data}, box {label}: {error.message}", error.hint) from error
+    return _Tested(f"box {label}", test, ["the rest of the image"])
 
 
 @app.command()
@@ -149,9 +190,10 @@ def example(
     x, y, z = GaussianDesign(design, size).draw(rows, np.random.default_rng(seed))
     columns = ["y", *(f"x{k + 1}" for k in range(25)), *(f"z{k + 1}" for k in range(25))]
     frame = pd.DataFrame(np.hstack([y, x, z]), columns=columns)
-    typer.echo(str(write_atomically(out, lambda path: frame.to_csv(path, index=False))))
+    written = write_atomically(out, lambda path: frame.to_csv(path, index=False))
+    typer.echo(f"Wrote {written}: {rows} rows of {design}.")
     options = "--response y --candidates 'x*' --given 'z*' --joint"
-    typer.echo(f"Next: practicum use cmi-test test {out} {options}")
+    typer.echo(f"Next: practicum use cmi-test {out} {options}")
 
 
 # --- helpers -------------------------------------------------------------------------------------
@@ -161,73 +203,193 @@ def _split(text: str) -> list[str]:
     return [part.strip() for part in text.split(",") if part.strip()]
 
 
+@dataclass(frozen=True)
+class _Roles:
+    """Who is Y, X, Z and the groups; ``rest``: every column without another role."""
+
+    y: list[str]
+    x: list[str]
+    z: list[str] | None
+    groups: list[str]
+    rest: list[str]
+
+    @property
+    def used(self) -> list[str]:
+        """The columns to read, each once."""
+        others = self.z if self.z is not None else [c for c in self.rest if c not in self.x]
+        return [*self.y, *self.x, *others, *self.groups]
+
+    @classmethod
+    def of(
+        cls, data: Path, response: str, candidates: str, given: str, ignore: str, groups: str | None
+    ) -> _Roles:
+        from practicum.stats.cmi_test.tables import column_names, pick_columns
+
+        names = column_names(data)
+        try:
+            out = pick_columns(names, _split(ignore), option="--ignore") if ignore else []
+            names = [name for name in names if name not in out]
+            y = pick_columns(names, _split(response), option="--response")
+            x = pick_columns(names, _split(candidates), y, "--candidates")
+            group = pick_columns(names, [groups], [*y, *x], "--groups") if groups else []
+            z = None
+            if given != "rest":
+                z = pick_columns(names, _split(given), [*y, *x, *group], "--given")
+        except InputError as error:
+            raise InputError(f"{data}: {error.message}", error.hint) from error
+        return cls(y, x, z, group, [name for name in names if name not in (*y, *group)])
+
+
+def _read(data: Path, used: list[str], missing: str) -> pd.DataFrame:
+    """The table, its rows numbered as a person counts them."""
+    import pandas as pd
+
+    from practicum.stats.cmi_test.tables import read_table
+
+    drop = missing == "drop"
+    try:
+        frame = read_table(data, used, numeric=False, missing="drop" if drop else "error")
+    except InputError as error:
+        hint = error.hint and error.hint.replace('missing="drop"', "--missing drop")
+        raise InputError(error.message, hint) from error
+    name = "remaining row" if drop else "row"
+    return frame.set_index(pd.RangeIndex(1, len(frame) + 1, name=name))
+
+
 def _fit(
     data: Path,
     label: str,
     frame: pd.DataFrame,
-    y: list[str],
+    roles: _Roles,
     x: list[str],
     z: list[str],
-    groups: str | None,
     options: dict[str, Any],
 ) -> ConditionalMeanTest:
     from practicum.stats.cmi_test.conditional_mean import ConditionalMeanTest
 
-    labels = frame[groups].to_numpy() if groups else None
+    labels = frame[roles.groups[0]].to_numpy() if roles.groups else None
     try:
-        return ConditionalMeanTest(**options).fit(frame[x], frame[y], frame[z], labels)
+        return ConditionalMeanTest(**options).fit(frame[x], frame[roles.y], frame[z], labels)
     except InputError as error:
-        raise InputError(f"{data}, candidate {label}: {error.message}", error.hint) from error
+        hint = error.hint
+        if error.message.startswith(("X", "Y", "Z")):
+            hint = "; ".join(filter(None, [hint, "--ignore leaves columns out"]))
+        raise InputError(f"{data}, candidate {label}: {error.message}", hint) from error
 
 
-Tests = list[tuple[str, "ConditionalMeanTest", list[str]]]
+class _Tested:
+    """A finished test and what its parts are called."""
+
+    def __init__(self, label: str, test: ConditionalMeanTest, rest: list[str]) -> None:
+        self.label, self.result, self.effect = label, test.result_, test.effect()
+        self.given = ", ".join(rest) if len(rest) <= 4 else f"{len(rest)} other columns"
+        self.adjusted = self.result.pvalue
 
 
-def _report(tests: Tests, y: list[str]) -> None:
-    """Sentences, and a table when there are several."""
+def _report(tests: list[_Tested], y: list[str]) -> None:
     import numpy as np
 
     from practicum.stats.cmi_test.conditional_mean import holm_adjust
 
-    adjusted = holm_adjust(np.array([t.pvalue_ for _, t, _ in tests]))
+    for test, p in zip(tests, holm_adjust(np.array([t.result.pvalue for t in tests]))):
+        test.adjusted = float(p)
     outcome = ", ".join(y)
-    if len(tests) > 1:
-        _table(tests, adjusted)
-    for (label, fitted, rest), p in zip(tests, adjusted):
-        given = ", ".join(rest) if len(rest) <= 4 else f"{len(rest)} other columns"
-        typer.echo(fitted.result_.sentence(label, outcome, given, adjusted=float(p)))
-        effect = fitted.effect()
-        amount = f"{effect:.1%} of" if effect > 0 else "none of"
+    if len(tests) == 1:
+        _report_one(tests[0], outcome)
+    else:
+        _report_many(tests, outcome)
+    if any(t.adjusted > LEVEL for t in tests):
+        typer.echo("Only the mean is tested: effects on spread or tails are not looked for.")
+
+
+def _report_one(test: _Tested, y: str) -> None:
+    r = test.result
+    typer.echo(r.sentence(test.label, y, test.given))
+    if r.pvalue == r.pvalue:
         typer.echo(
-            f"  Effect: {label} explains {amount} the variance the rest leaves (partial R²)."
+            f"  Effect: the rest explains {_share(r.r2_y_given_z)} of the variance of {y} out of "
+            f"sample; {test.label} explains {_share(test.effect)} of what is left (partial R²)."
         )
-        typer.echo(f"  {fitted.result_.size_sentence()}")
-        for note in fitted.result_.notes:
-            typer.echo(f"  Note: {note}.")
+        typer.echo(f"  {r.size_sentence()}")
+    for note in r.notes:
+        typer.echo(f"  Note: {note}.")
 
 
-def _table(tests: Tests, adjusted: Any) -> None:
+def _report_many(tests: list[_Tested], y: str) -> None:
+    """A table, what it says in one sentence a group, and each note once."""
+    _table(tests)
+    typer.echo(
+        "Effect: share of the variance that the rest leaves (partial R²). Rest: share of the "
+        f"variance of {y} that the rest explains, out of sample. Self-check: share of null data "
+        f"sets made from these rows on which the test rejected at {LEVEL:.0%}."
+    )
+    empty = [t for t in tests if t.adjusted != t.adjusted]
+    unclear = [t for t in tests if t not in empty and not t.result.conclusive]
+    decided = [t for t in tests if t not in empty and t not in unclear]
+    found = [t.label for t in decided if t.adjusted <= LEVEL]
+    others = [t.label for t in decided if t.adjusted > LEVEL]
+    if found:
+        still = "still helps" if len(found) == 1 else "each still help"
+        typer.echo(
+            f"Knowing the rest, {_words(found)} {still} to predict the mean of {y} "
+            f"(adjusted p at most {LEVEL})."
+        )
+    if others:
+        typer.echo(
+            f"No evidence that, knowing the rest, {_words(others, 'or')} helps to predict the mean "
+            f"of {y}; this is not evidence of the contrary."
+        )
+    for test in [*empty, *unclear]:
+        typer.echo(test.result.sentence(test.label, y, test.given))
+    notes: dict[str, list[str]] = {}
+    for test in tests:
+        for note in test.result.notes:
+            notes.setdefault(note, []).append(test.label)
+    for note, labels in notes.items():
+        where = "" if len(labels) == len(tests) else f" ({_words(labels)})"
+        typer.echo(f"Note{where}: {note}.")
+
+
+def _table(tests: list[_Tested]) -> None:
     from rich.console import Console
     from rich.table import Table
 
     table = Table(box=None, pad_edge=False)
-    for column in ("candidate", "p", "p (Holm)", "effect", "self-check", "rows"):
-        table.add_column(column)
-    for (label, fitted, _), p in zip(tests, adjusted):
-        r = fitted.result_
-        size = "" if r.size_check is None else f"{r.size_check:.1%}"
-        effect = f"{max(fitted.effect(), 0.0):.1%}"
-        table.add_row(label, f"{r.pvalue:.3g}", f"{p:.3g}", effect, size, str(r.n))
+    table.add_column("candidate")
+    for column in ("p", "p (Holm)", "effect", "rest", "self-check", "rows"):
+        table.add_column(column, justify="right")
+    for test in tests:
+        r = test.result
+        size = "" if r.size_check is None else f"{r.size_check:.0%}"
+        p = [f"{value:.3f}" if value == value else "" for value in (r.pvalue, test.adjusted)]
+        table.add_row(test.label, *p, _share(test.effect), _share(r.r2_y_given_z), size, str(r.n))
     Console(highlight=False, width=120).print(table)
 
 
-def _draw(tests: Tests, y: list[str], out: Path) -> None:
+def _share(value: float) -> str:
+    """A share of variance in words; below zero nothing was found."""
+    return f"{value:.1%}" if value > 0 else "none"
+
+
+def _words(names: list[str], last: str = "and") -> str:
+    """Names in a sentence; of many, the first few."""
+    if len(names) > MOST_NAMED:
+        names = [*names[: MOST_NAMED - 1], f"{len(names) - MOST_NAMED + 1} more"]
+    return f" {last} ".join(filter(None, [", ".join(names[:-1]), names[-1]]))
+
+
+def _draw(tests: list[_Tested], y: list[str], out: Path, over_all: Any = None) -> None:
+    """The statistic of each test beside its null; or one figure for all of them."""
     from practicum.study.plots import new_figure
     from practicum.study.report import write_figures
 
+    if over_all is not None:
+        written = write_figures({"Where the image matters": over_all}, out, "cmi-test")
+        typer.echo(f"Wrote {written}: the map.")
+        return
     figures = {}
-    for label, fitted, _ in tests:
-        r = fitted.result_
+    for test in tests:
+        label, r = test.label, test.result
         figure = new_figure(
             f"Grey: {len(r.null)} draws of the statistic if {label} did not matter. Line: the "
             f"statistic of the data (p = {r.pvalue:.3g}).",
@@ -237,7 +399,36 @@ def _draw(tests: Tests, y: list[str], out: Path) -> None:
         figure.add_histogram(x=r.null, marker={"color": "#7F7F7F"}, nbinsx=60, showlegend=False)
         figure.add_vline(x=r.statistic, line={"color": "#0072B2", "width": 3})
         figures[f"{label}: the statistic and its null"] = figure
-    typer.echo(str(write_figures(figures, out, f"cmi-test: {', '.join(y)}")))
+    written = write_figures(figures, out, f"cmi-test: {', '.join(y)}")
+    typer.echo(f"Wrote {written}: the statistic beside its null distribution.")
+
+
+def _importance_map(tests: list[_Tested], boxes: list[Any]) -> Any:
+    """A heat map of the effect, a star where the adjusted p-value is small."""
+    import numpy as np
+
+    from practicum.study.plots import new_figure
+
+    effect = np.full(boxes[0].shape[:2], np.nan)
+    figure = new_figure(
+        "Colour: share of the variance of the label that the rest of the image leaves and the tile "
+        f"explains, out of sample, in percent. Star: adjusted p at most {LEVEL}. Blank: nothing "
+        "varies there.",
+        x="column",
+        y="row",
+        height=520,
+    )
+    for test, inside in zip(tests, boxes):
+        rows, columns = np.nonzero(inside.reshape(*effect.shape, -1).any(axis=2))
+        effect[rows, columns] = 100 * max(test.effect, 0.0)
+        if test.adjusted <= LEVEL:
+            figure.add_annotation(
+                x=columns.mean(), y=rows.mean(), text="★", showarrow=False, font={"size": 18}
+            )
+    figure.add_heatmap(z=effect, colorscale="Blues", colorbar={"title": "%"}, xgap=1, ygap=1)
+    figure.update_yaxes(autorange="reversed", scaleanchor="x", constrain="domain")
+    figure.update_xaxes(constrain="domain")
+    return figure
 
 
 def _read_images(data: Path, images: str, labels: str) -> tuple[Any, Any]:
@@ -264,9 +455,28 @@ def _read_images(data: Path, images: str, labels: str) -> tuple[Any, Any]:
         )
     if outcome.dtype.kind not in "biuf" or pictures.dtype.kind not in "biuf":
         raise InputError(f"{data}: images and labels must be numbers")
+    if not (np.isfinite(pictures).all() and np.isfinite(outcome).all()):
+        raise InputError(f"{data}: images or labels hold NaN or infinite values", "correct them")
     if outcome.dtype.kind in "biu" and (outcome.min() < 0 or outcome.max() > 999):
         raise InputError(f"{data}: labels from {outcome.min()} to {outcome.max()}", "0 to 999")
     return pictures, outcome
+
+
+def _tiles(data: Path, side: int, pictures: Any) -> dict[str, Any]:
+    """The tiles in which some pixel varies, by rows and columns."""
+    height, width = pictures.shape[1:3]
+    varies = pictures.std(axis=0) > 0
+    found = {}
+    for top in range(0, height, side):
+        for left in range(0, width, side):
+            bottom, right = min(top + side, height), min(left + side, width)
+            text = f"{top}:{bottom},{left}:{right}"
+            inside = _box(text, pictures.shape[1:])
+            if (varies & inside).any():
+                found[text] = inside
+    if not found:
+        raise InputError(f"{data}: nothing varies in the images")
+    return found
 
 
 def _box(text: str, shape: tuple[int, ...]) -> Any:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, field
 from typing import Any, Literal
@@ -12,6 +12,7 @@ from typing import Any, Literal
 import numpy as np
 import pandas as pd
 from jaxtyping import Float
+from scipy.stats import binomtest
 from sklearn.base import BaseEstimator
 
 from practicum.errors import InputError
@@ -24,6 +25,7 @@ from practicum.stats.cmi_test.calibration import (
 )
 from practicum.stats.cmi_test.generators import ResidualSampler
 from practicum.stats.cmi_test.kernels import (
+    CentredKernel,
     centred_kernel,
     pair_matrix,
     pooled_kernel,
@@ -114,12 +116,34 @@ class CMIResult:
 
     @property
     def conclusive(self) -> bool:
-        """False where the generator is clearly worse than borrowing residuals would be."""
-        if np.isnan(self.pvalue):
+        """False where p cannot be trusted.
+
+        Either the self-check rejects clearly more than 10 % of null data sets, or the generator is
+        clearly worse than borrowing residuals would be.
+        """
+        return not np.isnan(self.pvalue) and not self._doubts()
+
+    def _doubts(self) -> str:
+        if self._rejects_more_than(0.10):
+            return (
+                f"on {self.n_check} null data sets made from these rows the test rejected "
+                f"{self.size_check:.0%} at the 5 % level, so that p = {self.pvalue:.3g} says "
+                "nothing; use more rows, or fewer columns"
+            )
+        reference = self.mmd_reference
+        if reference is not None and self.mmd_x_given_z > max(reference, 2 * self.mmd_sd):
+            return (
+                "the generator misses the law of X given Z by more than borrowed residuals do; "
+                "train it longer, or use generator='residual'"
+            )
+        return ""
+
+    def _rejects_more_than(self, share: float) -> bool:
+        """Whether the self-check shows that, beyond its own chance."""
+        if self.size_check is None:
             return False
-        if self.mmd_reference is None:
-            return True
-        return self.mmd_x_given_z <= max(self.mmd_reference, 2 * self.mmd_sd)
+        hits = round(self.size_check * self.n_check)
+        return bool(binomtest(hits, self.n_check, share, "greater").pvalue < 0.025)
 
     def sentence(
         self,
@@ -143,10 +167,7 @@ class CMIResult:
         if np.isnan(self.pvalue):
             return f"{x} adds no variation given {z} (R² = 1): there is nothing to test."
         if not self.conclusive:
-            return (
-                f"No conclusion: the generator misses the law of {x} given {z} by more than "
-                "borrowed residuals do; train it longer, or use generator='residual'."
-            )
+            return f"No conclusion about {x}: {self._doubts()}."
         decides = self.pvalue if adjusted is None else adjusted
         p = f"p = {self.pvalue:.3g}"
         if decides != self.pvalue:
@@ -162,10 +183,13 @@ class CMIResult:
         """The self-check in plain words."""
         if self.size_check is None:
             return "Self-check: not run."
-        return (
+        found = (
             f"Self-check: on {self.n_check} null data sets made from these rows the test rejected "
             f"{self.size_check:.1%} at the 5 % level."
         )
+        if self._rejects_more_than(0.05):
+            found += " That is too often: take a p-value near 0.05 with care."
+        return found
 
 
 class ConditionalMeanTest(BaseEstimator):
@@ -353,6 +377,8 @@ class ConditionalMeanTest(BaseEstimator):
             value = options[name]
             if value != "all" and value < least:
                 raise InputError(f"{name}={value}, at least {least} is needed")
+        if self.random_state is not None and self.random_state < 0:
+            raise InputError(f"random_state={self.random_state}", "zero, a positive number or None")
         if self.missing not in ("refuse", "drop"):
             raise InputError(f"missing={self.missing!r}", "missing is 'refuse' or 'drop'")
         return options
@@ -369,6 +395,7 @@ class ConditionalMeanTest(BaseEstimator):
         like = getattr(regression, "smoother", None)
         sampler = _Sampler.of(options["generator"], data, fold, streams[1], like)
         notes = [*data.notes, *sampler.notes, *regression.notes]
+        notes += _about_wide(sampler.r2, data.z.shape[1])
         within = options["pairs"] == "within"
         blocks = fold if within else None
         kind = options["null"]
@@ -438,13 +465,15 @@ class ConditionalMeanTest(BaseEstimator):
             draws = (standardise(draw - centre, x) for draw in sampler.stream(count))
             return pair_matrix(centred_kernel(standardise(x), draws), z), count
         own = options["scale"] == "paper"
-        kept = [draw - centre for draw in sampler.stream(count)]
+        members = [np.flatnonzero(blocks == block) for block in range(int(blocks.max()) + 1)]
+        kernels = [CentredKernel(standardise(x[rows])) for rows in members]
+        for draw in sampler.stream(count):
+            for rows, kernel in zip(members, kernels):
+                part = (draw - centre)[rows]
+                kernel.add(standardise(part, None if own else x[rows]))
         pairs = np.zeros((data.n, data.n))
-        for block in range(int(blocks.max()) + 1):
-            rows = np.flatnonzero(blocks == block)
-            draws = (standardise(d[rows], None if own else x[rows]) for d in kept)
-            kernel = centred_kernel(standardise(x[rows]), draws)
-            pairs[np.ix_(rows, rows)] = pair_matrix(kernel, standardise(data.z[rows]))
+        for rows, kernel in zip(members, kernels):
+            pairs[np.ix_(rows, rows)] = pair_matrix(kernel.matrix(), standardise(data.z[rows]))
         return pairs, count
 
 
@@ -684,6 +713,20 @@ def _about_variation(r2: np.ndarray | None, names: Sequence[str]) -> tuple[str, 
     return (f"no variation given Z (R² = 1) in X column {', '.join(map(repr, gone[:5]))}",)
 
 
+WIDE, FOLLOWS = 20, 0.2
+
+
+def _about_wide(r2: np.ndarray | None, columns: int) -> tuple[str, ...]:
+    """Where both regressions are likely to miss something, and the same thing."""
+    if r2 is None or columns < WIDE or not FOLLOWS <= r2.mean() < NO_VARIATION:
+        return ()
+    return (
+        f"Z has {columns} columns and predicts X in part (R² = {r2.mean():.2f}): what it does to "
+        "both X and Y and the regressions miss is taken for an effect of X, so p may be far too "
+        "small unless regression= follows the mean of Y well",
+    )
+
+
 # --- nulls ---------------------------------------------------------------------------------------
 
 
@@ -783,7 +826,8 @@ def conditional_mean_importance(
         candidates among them.
     adjust : {"holm", "none"}
     **options
-        Parameters of :class:`ConditionalMeanTest`.
+        Parameters of :class:`ConditionalMeanTest`; ``n_boot`` grows with the candidates by
+        default, so that an adjusted p-value can still be small.
 
     Returns
     -------
@@ -794,7 +838,7 @@ def conditional_mean_importance(
     Raises
     ------
     InputError
-        As :meth:`ConditionalMeanTest.fit`; the candidate is named.
+        A column is not there; else as :meth:`ConditionalMeanTest.fit`, the candidate named.
 
     Examples
     --------
@@ -804,15 +848,20 @@ def conditional_mean_importance(
     >>> bool(table.loc["bmi", "p_adjusted"] < 0.05 < table.loc["s3", "p_adjusted"])
     True
     """
-    y = [response] if isinstance(response, str) else list(response)
-    groups = (
-        {name: list(columns) for name, columns in candidates.items()}
-        if isinstance(candidates, Mapping)
-        else {name: [name] for name in candidates}
-    )
+    y = _as_names(response)
+    single = {name: [name] for name in _as_names(candidates)}
+    groups = single if not isinstance(candidates, Mapping) else candidates
+    groups = {name: _as_names(columns) for name, columns in groups.items()}
+    for role, names in (("response", y), *groups.items(), ("given", _as_names(given or ()))):
+        absent = [name for name in names if name not in frame.columns]
+        if absent:
+            known = ", ".join(map(str, frame.columns[:12]))
+            raise InputError(f"{role}: no column {absent[0]!r}", f"columns: {known}")
+    options.setdefault("n_boot", null_draws(len(groups)))
     rows = {}
     for name, columns in groups.items():
-        z = [c for c in frame.columns if c not in (*y, *columns)] if given is None else list(given)
+        z = [c for c in frame.columns if c not in (*y, *columns)]
+        z = z if given is None else _as_names(given)
         test = ConditionalMeanTest(**options)
         try:
             test.fit(frame[columns], frame[y], frame[z])
@@ -831,6 +880,32 @@ def conditional_mean_importance(
     adjusted = holm_adjust(table["p"].to_numpy()) if adjust == "holm" else table["p"]
     table.insert(1, "p_adjusted", adjusted)
     return table
+
+
+def _as_names(names: str | Iterable[str]) -> list[str]:
+    return [names] if isinstance(names, str) else list(names)
+
+
+def null_draws(candidates: int) -> int:
+    """Draws of the null for each of so many tests: adjusted, p can still fall to 0.01.
+
+    Parameters
+    ----------
+    candidates : int
+
+    Raises
+    ------
+    InputError
+        There is no candidate.
+
+    Examples
+    --------
+    >>> null_draws(3), null_draws(40)
+    (999, 3999)
+    """
+    if candidates < 1:
+        raise InputError("there is no candidate to test")
+    return max(999, 100 * candidates - 1)
 
 
 def holm_adjust(p: Float[np.ndarray, " m"]) -> Float[np.ndarray, " m"]:

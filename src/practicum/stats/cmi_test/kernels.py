@@ -159,26 +159,63 @@ def centred_kernel(x: Rows, draws: Draws, bandwidth: float = 0.0) -> Pairs:
     >>> bool(np.allclose(centred_kernel(x, np.stack([x, x])), 0))
     True
     """
-    n, count = len(x), 0
-    distances = squareform(pdist(x, "cityblock"))
-    bandwidth = bandwidth or median_bandwidth(distances, "X")
-    scaled = x / bandwidth
-    cross, same = np.zeros((n, n)), np.zeros(n * (n - 1) // 2)
-    square, half = np.empty_like(cross), np.empty_like(same)
+    centred = CentredKernel(x, bandwidth)
     for draw in draws:
-        if draw.shape != x.shape:
-            raise InputError(f"a draw of X has shape {draw.shape}, X itself {x.shape}")
-        drawn = np.ascontiguousarray(draw / bandwidth, dtype=float)
-        cross += _exp_minus(cdist(scaled, drawn, "cityblock", out=square))
-        same += _exp_minus(pdist(drawn, "cityblock", out=half))
-        count += 1
-    if not count:
-        raise InputError("no draws of X given Z", "at least one is needed")
-    kernel = np.exp(np.divide(distances, -bandwidth, out=distances), out=distances)
-    kernel -= (cross + cross.T) / count
-    kernel += squareform(same / count)
-    kernel[np.diag_indices(n)] += 1.0  # k(draw, draw), which squareform leaves at zero
-    return kernel
+        centred.add(draw)
+    return centred.matrix()
+
+
+class CentredKernel:
+    """What :func:`centred_kernel` computes, given one draw after the other.
+
+    Parameters
+    ----------
+    x : array, shape (n, d)
+        Standardised.
+    bandwidth : float
+        0 takes the median distance of ``x``.
+
+    Raises
+    ------
+    InputError
+        The rows are all identical.
+
+    Examples
+    --------
+    >>> x = np.linspace(-1, 1, 5)[:, None]
+    >>> centred = CentredKernel(x)
+    >>> centred.add(x)
+    >>> bool(np.allclose(centred.matrix(), 0))
+    True
+    """
+
+    def __init__(self, x: Rows, bandwidth: float = 0.0) -> None:
+        n, distances = len(x), squareform(pdist(x, "cityblock"))
+        self.bandwidth = bandwidth or median_bandwidth(distances, "X")
+        self.count, self._scaled = 0, x / self.bandwidth
+        self._kernel = _exp_minus(np.divide(distances, self.bandwidth, out=distances))
+        self._cross, self._same = np.zeros((n, n)), np.zeros(n * (n - 1) // 2)
+        self._square, self._half = np.empty_like(self._cross), np.empty_like(self._same)
+
+    def add(self, draw: Rows) -> None:
+        """Take in one draw of X for every row, shape (n, d)."""
+        if draw.shape != self._scaled.shape:
+            raise InputError(f"a draw of X has shape {draw.shape}, X itself {self._scaled.shape}")
+        drawn = np.ascontiguousarray(draw / self.bandwidth, dtype=float)
+        self._cross += _exp_minus(cdist(self._scaled, drawn, "cityblock", out=self._square))
+        self._same += _exp_minus(pdist(drawn, "cityblock", out=self._half))
+        self.count += 1
+
+    def matrix(self) -> Pairs:
+        """U for the draws taken in, shape (n, n)."""
+        if not self.count:
+            raise InputError("no draws of X given Z", "at least one is needed")
+        kernel = self._kernel - (self._cross + self._cross.T) / self.count
+        kernel += squareform(self._same / self.count)
+        kernel[np.diag_indices(len(kernel))] += (
+            1.0  # k(draw, draw), which squareform leaves at zero
+        )
+        return kernel
 
 
 def _exp_minus(buffer: np.ndarray) -> np.ndarray:

@@ -2,7 +2,7 @@
 regression of Y on Z. Several are trained at once, their parameters stacked along a first axis.
 
 A network draws its initial weights, batches, noise and dropout from a generator of its own, so
-that what it learns does not depend on which others are trained beside it.
+that what it learns does not depend, but for rounding, on which others are trained beside it.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ except ImportError as error:  # pragma: no cover - exercised where torch is abse
         "the networks of cmi-test need PyTorch", "install it with: pip install 'practicum[torch]'"
     ) from error
 
-Task = tuple[Float[np.ndarray, "n d"], Float[np.ndarray, "n q"]]
+Task = tuple[np.ndarray, np.ndarray]  # target (n, d) and Z (n, q)
 
 
 class _Stack:

@@ -123,7 +123,7 @@ def about_fit(r2: float) -> tuple[str, ...]:
     """What a person should know about the regression of Y on Z."""
     if r2 < 0:
         return (
-            f"the regression of Y on Z is worse than the mean of Y (out-of-sample R² = {r2:.2f})",
+            f"the regression of Y on Z is worse than the mean of Y (out-of-sample R² = {r2:.3f})",
         )
     if r2 > OVERFIT:
         return (f"Z leaves almost nothing of Y unexplained (out-of-sample R² = {r2:.4f})",)

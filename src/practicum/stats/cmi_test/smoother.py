@@ -6,6 +6,8 @@ what calibrating a test by refitting needs.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 from jaxtyping import Float
 from scipy.linalg import eigh
@@ -296,7 +298,12 @@ class _Joint:
         return self.kernel(z) @ self.whiten
 
 
-def apply_blocks(values: np.ndarray, groups: np.ndarray, power: float, block) -> np.ndarray:
+def apply_blocks(
+    values: np.ndarray,
+    groups: np.ndarray,
+    power: float,
+    block: Callable[[np.ndarray], np.ndarray],
+) -> np.ndarray:
     """``(I - S_gg)^power v_g`` for every group g, where ``block(rows)`` is S_gg."""
     out = np.empty_like(values)
     for group in range(groups.max() + 1):

@@ -29,7 +29,7 @@ def column_names(path: str | Path) -> list[str]:
     Raises
     ------
     InputError
-        The file is missing, empty, or not a table.
+        The file is missing, empty, or not a table, or two columns have one name.
 
     Examples
     --------
@@ -40,16 +40,38 @@ def column_names(path: str | Path) -> list[str]:
     ['a', 'b']
     """
     path = Path(path)
-    if path.is_file() and path.stat().st_size and path.suffix.lower() in SEPARATORS:
+    kind = path.suffix.lower()
+    if path.is_file() and path.stat().st_size and kind in (*SEPARATORS, ".parquet"):
         try:
-            head = pd.read_csv(path, sep=SEPARATORS[path.suffix.lower()], nrows=0)
+            if kind == ".parquet":
+                names = [str(name).strip() for name in pd.read_parquet(path).columns]
+            else:  # as written: pandas renames the second of two equal names
+                head = pd.read_csv(
+                    path,
+                    sep=SEPARATORS[kind],
+                    header=None,
+                    nrows=1,
+                    dtype=str,
+                    encoding="utf-8-sig",
+                )
+                read = pd.read_csv(path, sep=SEPARATORS[kind], nrows=0, encoding="utf-8-sig")
+                written = head.iloc[0].fillna(pd.Series(read.columns))
+                names = [str(name).strip() for name in written]
         except (ValueError, OSError) as error:
             reason = " ".join(str(error).split())
             raise InputError(f"{path} cannot be read as a table: {reason}") from error
-        return [str(name).strip() for name in head.columns]
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)
-        return list(read_table(path, numeric=False, missing="drop").columns)
+    else:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)
+            names = list(read_table(path, numeric=False, missing="drop").columns)
+    _no_twins(names, str(path))
+    return names
+
+
+def _no_twins(names: Sequence[Any], what: str) -> None:
+    twins = [name for k, name in enumerate(names) if name in names[:k]]
+    if twins:
+        raise InputError(f"{what}: two columns are called {twins[0]!r}", "rename one of them")
 
 
 def pick_columns(
@@ -74,7 +96,7 @@ def pick_columns(
     Raises
     ------
     InputError
-        A name or pattern matches no column, or a column already has a role.
+        No name is given, one matches no column, or a column already has a role.
 
     Examples
     --------
@@ -82,6 +104,8 @@ def pick_columns(
     >>> pick_columns(columns, ["region_*"]), pick_columns(columns, ["rest"], ["y", "age"])
     (['region_a', 'region_b'], ['region_a', 'region_b'])
     """
+    if not wanted:
+        raise InputError(f"{option} names no column", f"columns: {_listed(columns)}")
     found: list[str] = []
     for name in wanted:
         if name in columns:
@@ -91,13 +115,16 @@ def pick_columns(
         else:
             matches = [c for c in fnmatch.filter(columns, name) if c not in taken]
         if not matches:
-            known = ", ".join(columns[:12]) + (", …" * (len(columns) > 12))
-            raise InputError(f"{option}: no column {name!r}", f"columns: {known}")
+            raise InputError(f"{option}: no column {name!r}", f"columns: {_listed(columns)}")
         both = [c for c in matches if c in taken]
         if both:
             raise InputError(f"{option}: column {both[0]!r} already has another role")
         found += [c for c in matches if c not in found]
     return found
+
+
+def _listed(columns: Sequence[str]) -> str:
+    return ", ".join(columns[:12]) + (", …" * (len(columns) > 12))
 
 
 @dataclass(frozen=True)
@@ -136,8 +163,8 @@ def encode_columns(table: Any, what: str = "X") -> Encoded:
     Raises
     ------
     InputError
-        A column holds text that is no category, dates, or numbers with words among them; an array
-        is not numeric or not two-dimensional.
+        A column holds text that is no category, dates, or numbers with words among them; two
+        columns have one name; an array is not numeric or not two-dimensional.
 
     Examples
     --------
@@ -149,6 +176,7 @@ def encode_columns(table: Any, what: str = "X") -> Encoded:
         table = table.to_frame(table.name if table.name is not None else what)
     if not isinstance(table, pd.DataFrame):
         return _encode_array(table, what)
+    _no_twins(list(table.columns), what)
     parts, names, notes = [], [], []
     for column in table.columns:
         values, levels, note = _encode_one(table[column], f"{what} column {str(column)!r}")
@@ -191,7 +219,7 @@ def _encode_one(column: pd.Series, what: str) -> tuple[np.ndarray, list[Any], st
     if share > 0.8:
         row = numbers.index[numbers.isna()][0]
         raise InputError(
-            f"{what} is numeric but for row {row}: {present[row]!r}",
+            f"{what} is numeric but for {column.index.name or 'row'} {row}: {present[row]!r}",
             "correct the cell, or leave it empty and choose to drop missing rows",
         )
     return _one_hot(column, present, what)
