@@ -8,9 +8,12 @@ from practicum.optimize.optimistic_ftrl import (
     OGD,
     Ader,
     Ball,
+    Box,
+    CappedSimplex,
     CustomLosses,
     Fixed,
     Hedge,
+    L1Ball,
     LogWealth,
     OptFPRL,
     OptFPRLRegressor,
@@ -18,7 +21,9 @@ from practicum.optimize.optimistic_ftrl import (
     RegressionLosses,
     Simplex,
     best_slow,
+    compare_learners,
     make_arm,
+    path_kappa,
     per_round,
     run_oco,
     run_parallel,
@@ -187,3 +192,36 @@ def test_bad_input_times_and_lags():
 )
 def test_bad_input_settings(words, make):
     refuses(words, make)
+
+
+@pytest.mark.parametrize(
+    ("words", "call"),
+    [
+        ("lo has shape", lambda: Box([0, 0], [1, 1, 1])),
+        ("lo has shape", lambda: Box([0, 0], 1, dim=3)),
+        ("dim is 2.5", lambda: Simplex(2.5)),
+        ("dim is 2.5", lambda: Ball(1, 2.5)),
+        ("dim is 0", lambda: Ball(1, 0)),
+        ("dim is 2.5", lambda: L1Ball(1, 2.5)),
+        ("dim is 2.5", lambda: CappedSimplex(2.5, 1)),
+        ("dim is 'two'", lambda: Box(0, 1, dim="two")),
+        ("center has shape", lambda: Ball(1.0, 2, [0.0, 0.0, 0.0])),
+        ("radius is 1e\\+300", lambda: Ball(1e300, 2)),
+        ("radius is 1e-300", lambda: Ball(1e-300, 2)),
+        ("learner is str", lambda: run_oco("x", COSTS)),
+        ("delay is 2.5", lambda: run_oco(OptFPRL(X), COSTS, delay=2.5)),
+        ("path_length is -5", lambda: path_kappa(2, -5)),
+        ("radius is 0", lambda: path_kappa(0.0, 1.0)),
+        ("passes is 0", lambda: OptFPRLRegressor(X, passes=0).fit(np.ones((3, 1)), np.ones(3))),
+        ("costs holds 1e\\+300 at index", lambda: LinearCosts([[1.0, 1e300]])),
+        ("features holds", lambda: RegressionLosses([[1e300]], [1.0])),
+        ("wealth", lambda: run_oco(OptFPRL(X), LogWealth(np.ones((5, 2))))),
+        ("no arm", lambda: compare_learners(COSTS, X, [])),
+    ],
+)
+def test_bad_input_is_never_a_python_error(words, call):
+    assert refuses(words, call).hint
+
+
+def test_one_arm_may_be_given_by_its_name():
+    assert set(compare_learners(COSTS, X, arms="recursive", hints="none")["arm"]) == {"recursive"}

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from practicum.errors import InputError, MissingExtra
 
@@ -16,6 +17,10 @@ if TYPE_CHECKING:
 
 HINT_PREFIX = "pred_"
 TIME_NAMES = ("time", "timestamp", "date", "datetime")
+INDEX_NAMES = ("index", "row", "round")
+CLOCK_NAMES = (*INDEX_NAMES, "year", "month", "week", "weekday", "day", "hour", "minute", "id")
+ISO = "2023-01-02 (year, month, day) or 2023-01-02T08:00"
+LARGEST = 1e100  # larger numbers overflow when they are squared and summed
 
 # where each bundled stream comes from: package, what to type, licence of the package
 SOURCES = {
@@ -39,6 +44,7 @@ class RecordedStream:
     target : (T,) array or None
     hints : (T, d) array or None, recorded predictions of the next gradient (columns ``pred_...``)
     timestamps : (T,) array or None
+    target_name : str or None, the target's column
     """
 
     name: str
@@ -47,6 +53,7 @@ class RecordedStream:
     target: np.ndarray | None = None
     hints: np.ndarray | None = None
     timestamps: np.ndarray | None = None
+    target_name: str | None = None
 
     def __len__(self) -> int:
         return len(self.values)
@@ -96,6 +103,7 @@ def read_stream(
     with_target: bool = False,
     target: str | None = None,
     timestamp: str | None = None,
+    columns: Sequence[str] | None = None,
     min_rounds: int = 2,
 ) -> RecordedStream:
     """Read a stream from a table, one row a round in the order of time.
@@ -110,6 +118,11 @@ def read_stream(
         Its name; the last numeric column without.
     timestamp : str, optional
         The column of times; without, one called time, timestamp, date or datetime.
+    columns : sequence of str, optional
+        The columns to use, coordinates in this order (with the target, unless it is named apart);
+        without, every numeric column but row numbers and, where there is no target, flags and
+        clocks (whole numbers called hour, day, id, ...).
+        Predictions (``pred_1`` to ``pred_d``, or ``pred_NAME``) and times are read besides.
     min_rounds : int
         Fewer rows are refused.
 
@@ -121,12 +134,13 @@ def read_stream(
     ------
     InputError
         If the file cannot be read, a named column is not there, too few rows or columns are left,
-        the times do not increase, or there are not as many ``pred_`` columns as coordinates.
+        the times do not increase or can be read in two ways, a number is beyond 1e100, or the
+        ``pred_`` columns do not belong to the coordinates one by one.
 
     Warns
     -----
     UserWarning
-        When columns that are not numeric are left out.
+        When columns are left out.
 
     Examples
     --------
@@ -137,24 +151,18 @@ def read_stream(
     >>> stream.columns, stream.values.tolist()
     (('c_1', 'c_2'), [[1.0, 2.0], [3.0, 4.0]])
     """
-    from practicum.data.table import read_table
-
     path = Path(path)
-    everything = read_table(path, numeric=False)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)
-        numbers = read_table(path)
+    everything = _table(path, numeric=False, missing="keep")
     times_of = _time_column(path, everything, timestamp)
-    skipped = [c for c in everything if c not in numbers and c != times_of]
-    if skipped:
-        text = f"{path}: left out columns that are not numeric: {', '.join(skipped)}"
-        warnings.warn(text, UserWarning, stacklevel=2)
-    numbers = numbers.drop(columns=[times_of] if times_of in numbers else [])
-    hints = numbers[[c for c in numbers if c.startswith(HINT_PREFIX)]]
-    values = numbers.drop(columns=hints.columns)
+    told = [c for c in everything if str(c).startswith(HINT_PREFIX) and c != times_of]
+    numbers = _numbers(path, everything, times_of, told, columns, target, with_target)
+    values = numbers.drop(columns=told, errors="ignore")
     goal = _target_column(path, values, target) if with_target else None
     features = values.drop(columns=[goal] if goal else [])
-    _refuse_too_small(path, features, hints, min_rounds, with_target)
+    hints = numbers[[c for c in told if c in numbers]]
+    _refuse_too_small(path, features, min_rounds, with_target)
+    _refuse_too_large(path, numbers)
+    hints = _in_order(path, hints, list(map(str, features.columns)))
     return RecordedStream(
         path.name,
         tuple(map(str, features.columns)),
@@ -162,6 +170,93 @@ def read_stream(
         values[goal].to_numpy(dtype=float) if goal else None,
         hints.to_numpy(dtype=float) if hints.shape[1] else None,
         _times(path, everything[times_of]) if times_of else None,
+        goal,
+    )
+
+
+def _table(path: Path, names: list[str] | None = None, **settings: Any) -> pd.DataFrame:
+    """A table; complaints say what the reader of a stream can do about them."""
+    from practicum.data.table import read_table
+
+    try:
+        return read_table(path, names, **settings)
+    except InputError as error:
+        hint = error.hint or ""
+        if "missing=" in hint:
+            hint = "fill the cells, or name the columns to use with --columns (columns=...)"
+        hint = hint.replace("with columns=...", "with --columns (columns=...)")
+        raise InputError(error.message, hint or None) from error
+
+
+def _numbers(
+    path: Path,
+    everything: pd.DataFrame,
+    times_of: str | None,
+    told: list[str],
+    columns: Sequence[str] | None,
+    target: str | None,
+    with_target: bool,
+) -> pd.DataFrame:
+    """The columns of numbers that are used: those named, or all that may be meant."""
+    if columns:
+        _refuse_names(path, columns, times_of)
+        named = [*columns, *([target] if with_target and target and target not in columns else [])]
+        return _table(path, [*named, *told])
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        numbers = _table(path)
+    numbers = numbers.drop(columns=[times_of] if times_of in numbers else [])
+    skipped = {"are not numeric": [c for c in everything if c not in numbers and c != times_of]}
+    skipped["count the rows"] = [c for c in numbers if _is_index(c, numbers[c])]
+    if not with_target:
+        flags = list(numbers.select_dtypes("bool").columns)
+        clocks = [c for c in numbers if c not in flags and _is_clock(c, numbers[c])]
+        skipped["hold true or false"] = flags
+        skipped["look like a clock"] = [c for c in clocks if c not in skipped["count the rows"]]
+    for what, names in skipped.items():
+        if names:
+            chosen = "" if "numeric" in what else " (to use them, name all columns with --columns)"
+            text = f"{path}: left out columns that {what}: {', '.join(names)}{chosen}"
+            warnings.warn(text, UserWarning, stacklevel=3)
+    return numbers.drop(columns=[c for names in skipped.values() for c in names if c in numbers])
+
+
+def _refuse_names(path: Path, columns: Sequence[str], times_of: str | None) -> None:
+    for i, name in enumerate(columns):
+        if name in columns[:i]:
+            raise InputError(f"{path}: column {name!r} is named twice", "name it once")
+        if name == times_of or name.startswith(HINT_PREFIX):
+            kind = "times" if name == times_of else "predictions"
+            raise InputError(
+                f"{path}: column {name!r} holds {kind}, which are read by themselves",
+                "leave it out of the columns",
+            )
+
+
+def _is_index(name: str, column: pd.Series) -> bool:
+    """A column without a name (or called index, row, round) that counts the rows."""
+    known = name.startswith("Unnamed: ") or name.strip().lower() in INDEX_NAMES
+    return known and len(column) > 1 and bool((column.diff().iloc[1:] == 1).all())
+
+
+def _is_clock(name: str, column: pd.Series) -> bool:
+    """Whole numbers under the name of a part of the time, or of an identity."""
+    return name.strip().lower() in CLOCK_NAMES and bool((column % 1 == 0).all())
+
+
+def _in_order(path: Path, hints: pd.DataFrame, features: list[str]) -> pd.DataFrame:
+    """The predictions in the order of their coordinates: by number, or by the columns' names."""
+    d = len(features)
+    if not hints.shape[1]:
+        return hints
+    for suffixes in ([str(j + 1) for j in range(d)], features):
+        names = [HINT_PREFIX + s for s in suffixes]
+        if sorted(names) == sorted(hints.columns):
+            return hints[names]
+    raise InputError(
+        f"{path}: {hints.shape[1]} columns {HINT_PREFIX}... ({', '.join(hints.columns[:6])}) for "
+        f"{d} coordinate{'s' * (d != 1)}",
+        f"give {HINT_PREFIX}1 to {HINT_PREFIX}{d}, or {HINT_PREFIX}NAME for every column, or none",
     )
 
 
@@ -178,19 +273,8 @@ def _time_column(path: Path, frame: pd.DataFrame, timestamp: str | None) -> str 
 
 def _times(path: Path, column: pd.Series) -> np.ndarray:
     import numpy as np
-    import pandas as pd
 
-    if pd.api.types.is_numeric_dtype(column):
-        times = column.to_numpy()
-    else:
-        parsed = pd.to_datetime(column, errors="coerce", utc=True, format="mixed")
-        if parsed.isna().any():
-            i = int(parsed.isna().to_numpy().argmax())
-            raise InputError(
-                f"{path}, column {column.name!r}, row {i + 1}: {column.iloc[i]!r} is not a time",
-                "write times as 2026-11-30 or 2026-11-30T08:00",
-            )
-        times = parsed.dt.tz_localize(None).to_numpy()
+    times = _parsed(path, column)
     bad = np.flatnonzero(~(times[1:] > times[:-1]))
     if bad.size:
         i = int(bad[0])
@@ -200,6 +284,66 @@ def _times(path: Path, column: pd.Series) -> np.ndarray:
             "sort the rows by time and drop repeated ones",
         )
     return times
+
+
+def _parsed(path: Path, column: pd.Series) -> np.ndarray:
+    """Times as datetime64 (UTC), or as the numbers they are."""
+    import pandas as pd
+
+    settings: dict[str, Any] = {"format": "mixed"}
+    if pd.api.types.is_numeric_dtype(column):
+        if not _are_whole_dates(column):
+            return column.to_numpy()
+        column, settings = column.astype(str), {"format": "%Y%m%d"}
+    elif not pd.api.types.is_datetime64_any_dtype(column):
+        settings["dayfirst"] = _day_first(path, column)
+    parsed = pd.to_datetime(column, errors="coerce", utc=True, **settings)
+    if parsed.isna().any():
+        i = int(parsed.isna().to_numpy().argmax())
+        raise _no_time(path, column, i, "is not a time")
+    return parsed.dt.tz_localize(None).to_numpy()
+
+
+def _no_time(path: Path, column: pd.Series, i: int, what: str) -> InputError:
+    return InputError(
+        f"{path}, column {column.name!r}, row {i + 1}: {column.iloc[i]!r} {what}",
+        f"write times as {ISO}",
+    )
+
+
+def _are_whole_dates(column: pd.Series) -> bool:
+    """Whole numbers such as 20230102, every one a date."""
+    import pandas as pd
+
+    if (
+        not pd.api.types.is_integer_dtype(column)
+        or not column.between(1800_01_01, 2200_12_31).all()
+    ):
+        return False
+    dates = pd.to_datetime(column.astype(str), format="%Y%m%d", errors="coerce")
+    return bool(dates.notna().all())
+
+
+def _day_first(path: Path, column: pd.Series) -> bool:
+    """Whether dates such as 13/01/2023 begin with the day, told from the whole column."""
+    parts = column.astype(str).str.extract(r"^\s*(\d{1,2})[./-](\d{1,2})[./-](\d{4}|\d{2})\b")
+    alike = parts[0].notna()
+    if not alike.any():
+        return False
+    if not alike.all():
+        i = int((alike != alike.iloc[0]).to_numpy().argmax())
+        raise _no_time(path, column, i, "is written unlike the rows before")
+    if (parts[2].str.len() == 2).any():
+        i = int((parts[2].str.len() == 2).to_numpy().argmax())
+        raise _no_time(path, column, i, "has a year of two digits")
+    over = parts[[0, 1]].astype(int) > 12
+    first, second = over[0].any(), over[1].any()
+    if first and second:
+        i = int(over[1 if over[0].iloc[int(over.any(axis=1).argmax())] else 0].to_numpy().argmax())
+        raise _no_time(path, column, i, "has day and month in another order than the rows before")
+    if not first and not second:
+        raise _no_time(path, column, 0, "may begin with the day or the month (no row tells)")
+    return bool(first)
 
 
 def _target_column(path: Path, values: pd.DataFrame, target: str | None) -> str:
@@ -214,7 +358,7 @@ def _target_column(path: Path, values: pd.DataFrame, target: str | None) -> str:
 
 
 def _refuse_too_small(
-    path: Path, features: pd.DataFrame, hints: pd.DataFrame, min_rounds: int, with_target: bool
+    path: Path, features: pd.DataFrame, min_rounds: int, with_target: bool
 ) -> None:
     rows, d = features.shape
     if rows < min_rounds:
@@ -227,10 +371,18 @@ def _refuse_too_small(
             f"{path}: no numeric column is left for the {'features' if with_target else 'costs'}",
             "one column per coordinate of the decision",
         )
-    if hints.shape[1] not in (0, d):
+
+
+def _refuse_too_large(path: Path, numbers: pd.DataFrame) -> None:
+    import numpy as np
+
+    bad = np.argwhere(np.abs(numbers.to_numpy(dtype=float)) > LARGEST)
+    if len(bad):
+        t, j = (int(i) for i in bad[0])
         raise InputError(
-            f"{path}: {hints.shape[1]} columns {HINT_PREFIX}... for {d} coordinates",
-            f"give {HINT_PREFIX}1 to {HINT_PREFIX}{d}, or none",
+            f"{path}, column {numbers.columns[j]!r}, row {t + 1}: {numbers.iloc[t, j]:g} is too "
+            "large to be squared",
+            f"correct it, or use a unit in which everything stays below {LARGEST:g}",
         )
 
 

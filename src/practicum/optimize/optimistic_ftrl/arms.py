@@ -194,11 +194,12 @@ def _tuning_losses(domain: Domain, stream: Losses, n_runs: int | None) -> np.nda
 def compare_learners(
     losses: Any,
     domain: Domain,
-    arms: Sequence[str] = ("recursive", "et", "ftrl", "ogd", "optogd", "ader", "greedy"),
-    hints: Sequence[Any] = ("none",),
+    arms: str | Sequence[str] = ("recursive", "et", "ftrl", "ogd", "optogd", "ader", "greedy"),
+    hints: str | Sequence[Any] = ("none",),
     *,
     blocks: int = 1,
     timestamps: Any = None,
+    recorded: Any = None,
 ) -> pd.DataFrame:
     """Several learners on the same stream, side by side.
 
@@ -206,14 +207,17 @@ def compare_learners(
     ----------
     losses : Losses or (T, d) array of linear costs
     domain : Domain
-    arms : sequence of str
-        See :func:`make_arm`; also ``ogd-tuned``. ``hedge`` needs the simplex.
-    hints : sequence
-        Each as for :func:`run_oco`; ``"adversarial"`` is minus the next gradient (linear costs).
+    arms : str or sequence of str
+        See :func:`make_arm`; also ``ogd-tuned``. ``hedge`` is left out where the set is no simplex.
+    hints : str or sequence
+        Each as for :func:`run_oco`; ``"adversarial"`` is minus the next gradient (linear costs),
+        ``"recorded"`` what is given as ``recorded``.
     blocks : int
         Cut the stream into this many parts, each run afresh: replicates for an interval. With 1
         the result is one deterministic number.
     timestamps : (T,) array, optional
+    recorded : (T, d) array, optional
+        Recorded predictions of the next gradient, cut into the same blocks.
 
     Returns
     -------
@@ -225,7 +229,8 @@ def compare_learners(
     Raises
     ------
     InputError
-        As :func:`run_arm`; or if a block would be shorter than two rounds.
+        As :func:`run_arm`; or if no arm is left, a block would be shorter than two rounds, or the
+        hints are not to be had.
 
     Examples
     --------
@@ -239,20 +244,38 @@ def compare_learners(
     import pandas as pd
 
     stream = as_losses(losses)
+    stream.check(domain)
+    arms, hints = ([v] if isinstance(v, str) else list(v) for v in (arms, hints))
+    arms = _on_this_set(arms, domain)
+    if "adversarial" in hints and not isinstance(stream, LinearCosts):
+        raise InputError("adversarial hints need linear costs", "leave them out")
+    if "recorded" in hints and recorded is None:
+        raise InputError("no hints were recorded", "give recorded=..., or leave them out")
     rows = []
     for block, part in enumerate(split_stream(stream, blocks)):
         facts, fixed = facts_of(part, domain), best_fixed(part, domain)
         times = None if timestamps is None else np.array_split(timestamps, blocks)[block]
         for hint in hints:
-            told = -part.costs if hint == "adversarial" else hint
+            told = hint
+            if isinstance(hint, str) and hint == "adversarial":
+                told = -part.costs
+            elif isinstance(hint, str) and hint == "recorded":
+                told = np.array_split(recorded, blocks)[block]
             for arm in arms:
-                if arm == "hedge" and not isinstance(domain, Simplex):
-                    continue
                 start = time.perf_counter()
                 done = run_arm(arm, domain, part, told, facts=facts, timestamps=times)
                 seconds = time.perf_counter() - start
                 rows.append(_row(arm, hint, block, done, fixed.losses, seconds))
     return pd.DataFrame(rows)
+
+
+def _on_this_set(arms: list[str], domain: Domain) -> list[str]:
+    """The arms that can work on a set: Hedge needs the simplex."""
+    able = [arm for arm in arms if arm != "hedge" or isinstance(domain, Simplex)]
+    if not able:
+        asked = f": hedge needs the simplex, not {domain!r}" if arms else ""
+        raise InputError(f"no arm is left to run{asked}", "use the set simplex, or name other arms")
+    return able
 
 
 def split_stream(stream: Losses, blocks: int) -> list[Losses]:

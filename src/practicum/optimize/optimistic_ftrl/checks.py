@@ -41,6 +41,33 @@ def finite(name: str, value: Any) -> np.ndarray:
     return array
 
 
+LARGEST = 1e100  # larger numbers overflow when they are squared and summed
+
+
+def moderate(name: str, value: Any) -> np.ndarray:
+    """``value`` as finite float64 that can be squared and summed."""
+    array = finite(name, value)
+    bad = np.argwhere(np.abs(array) > LARGEST)
+    if len(bad):
+        where = ", ".join(str(int(i)) for i in bad[0])
+        raise InputError(
+            f"{name} holds {array[tuple(bad[0])]:g} at index [{where}], too large to be squared",
+            f"correct it, or use units in which everything stays below {LARGEST:g}",
+        )
+    return array
+
+
+def whole(name: str, value: Any, least: int, hint: str = "") -> int:
+    """``value`` as a whole number of at least ``least``."""
+    known = isinstance(value, int | np.integer) and not isinstance(value, bool)
+    if not known or value < least:
+        raise InputError(
+            f"{name} is {value!r}, a whole number of at least {least} is expected",
+            hint or f"give {name} as {least} or more",
+        )
+    return int(value)
+
+
 def refuse_non_finite(name: str, array: np.ndarray) -> None:
     """One line naming the first cell that is NaN or infinite."""
     bad = np.argwhere(~np.isfinite(array))

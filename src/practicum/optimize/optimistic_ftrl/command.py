@@ -5,13 +5,16 @@ from __future__ import annotations
 import warnings
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
 import typer
 
 from practicum.data.streams import RecordedStream, read_stream, relatives_of
 from practicum.errors import InputError
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 app = typer.Typer(no_args_is_help=True, add_completion=False)
 
@@ -45,7 +48,25 @@ SetOption = Annotated[
 ]
 TargetOption = Annotated[str | None, typer.Option(help="Target column; the last one without.")]
 TimeOption = Annotated[str | None, typer.Option("--time", help="Column of times.")]
-LevelOption = Annotated[float, typer.Option("--q", help="Level of the quantile loss.")]
+LevelOption = Annotated[float | None, typer.Option("--q", help="Level of the quantile loss; 0.5.")]
+ColumnsOption = Annotated[
+    str | None,
+    typer.Option(
+        help="Comma-separated columns to use (with the target); all numeric ones without."
+    ),
+]
+
+LOSS_WORDS = {
+    "linear": "the linear loss (each row holds the costs of its round)",
+    "squared": "half the squared error",
+    "absolute": "the absolute error",
+    "quantile": "the pinball loss",
+    "logistic": "the logistic loss",
+    "log-wealth": "minus the log of the wealth's growth",
+    "prices": "minus the log of the wealth's growth",
+}
+TABLES = (".csv", ".parquet")
+PAGES, PICTURES = (".html", ".htm"), (".png", ".svg", ".pdf")
 
 
 @app.callback()
@@ -67,26 +88,34 @@ def run(
     path_length: Annotated[float | None, typer.Option(help="For the rule known_path.")] = None,
     target: TargetOption = None,
     time: TimeOption = None,
-    q: LevelOption = 0.5,
+    columns: ColumnsOption = None,
+    q: LevelOption = None,
     moves: Annotated[int | None, typer.Option(help="Of the slow comparator; T^(1/3).")] = None,
     delay: Annotated[int, typer.Option(help="Rounds until a gradient arrives.")] = 0,
-    out: Annotated[Path | None, typer.Option(help="Write a row per round here (CSV).")] = None,
-    plot: Annotated[Path | None, typer.Option(help="Write a page of figures here.")] = None,
+    out: Annotated[Path | None, typer.Option(help="A row per round as .csv or .parquet.")] = None,
+    plot: Annotated[
+        Path | None,
+        typer.Option(help="Figures: .html opens anywhere; .png, .svg, .pdf need Kaleido."),
+    ] = None,
 ) -> None:
     """Play a recorded stream: regret, its terms, and what would lower it.
 
     Example: practicum use optimistic-ftrl run stream.csv --loss squared --set simplex
 
-    Columns pred_1 .. pred_d, where there are any, hold recorded predictions of the next gradient
-    and are used with --hints recorded.
+    Columns pred_1 .. pred_d (or pred_NAME of each column), where there are any, hold recorded
+    predictions of the next gradient and are used with --hints recorded.
     """
     from practicum.optimize.optimistic_ftrl.comparators import best_slow
-    from practicum.optimize.optimistic_ftrl.domains import parse_domain
     from practicum.optimize.optimistic_ftrl.learners import OptFPRL
     from practicum.optimize.optimistic_ftrl.oco import run_oco
 
-    recorded, losses = _read(stream, loss, target, time, q)
-    made = parse_domain(domain, losses.dim)
+    _refuse_kinds(out, plot)
+    if path_length is not None and rule != "known_path":
+        raise InputError(
+            f"--path-length does nothing with the rule {rule}", "use --rule known_path"
+        )
+    recorded, losses = _read(stream, loss, target, time, columns, q)
+    made = _set(domain, recorded, losses)
     learner = OptFPRL(made, rule, path_length=path_length)
     told = _hints(recorded, hints)
     with warnings.catch_warnings(record=True) as caught:
@@ -94,28 +123,52 @@ def run(
         done = run_oco(learner, losses, told, delay=delay, timestamps=recorded.timestamps)
         fixed = done.against("best_fixed")
         slow = done.against(best_slow(losses, made, moves))
-    T = losses.n_rounds
-    typer.echo(
-        f"{recorded.name}: {T} rounds, {losses.dim} coordinates ({', '.join(recorded.columns[:6])}"
-        f"{', ...' if losses.dim > 6 else ''}), {loss.value} loss on {domain}, hints: {hints}."
-    )
+    _describe(recorded, loss, domain, hints)
     typer.echo(f"Average loss of OptFPRL ({rule}): {done.losses.mean():.6g}.")
     for result in (fixed, slow, done):
         typer.echo(_regret_line(result))
-    for result in (slow, done) if not delay else ():
-        typer.echo(result.explain())
-    if not delay and "paper" in done.bounds():
-        bound = done.bounds()["paper"] / T
-        typer.echo(f"The proved bound against the best in each round is {bound:.4g} a round.")
+    _account(slow, done)
     for note in (*done.notes, *(str(w.message) for w in caught)):
         typer.echo(f"Note: {note}")
-    _write(slow, out, plot, f"OptFPRL on {recorded.name}")
+    _write(_actions(recorded, fixed, slow, done), "Actions", out)
+    _draw(slow, plot, f"OptFPRL on {recorded.name}")
+
+
+def _describe(recorded: RecordedStream, loss: Loss, domain: str, hints: str) -> None:
+    """What the file was taken for."""
+    T, d = recorded.values.shape
+    names = ", ".join(recorded.columns[:6]) + ", ..." * (d > 6)
+    goal = f", target: {recorded.target_name}" if recorded.target_name else ""
+    typer.echo(
+        f"{recorded.name}: {T} rounds, {d} coordinate{'s' * (d != 1)} ({names}){goal}. "
+        f"Loss: {LOSS_WORDS[loss]}, on {domain}; hints: {hints}."
+    )
+    if loss is Loss.linear and (recorded.values > 0).all():
+        typer.echo("Note: the rows are taken as costs; if they are prices, say --loss prices.")
+
+
+def _account(slow: Any, done: Any) -> None:
+    """The parts of the regret, and what is proved about it."""
+    if done.delay:
+        typer.echo(
+            f"Gradients arrive {done.delay} round{'s' * (done.delay != 1)} late: no bound is "
+            "proved, and the parts of the regret are not known."
+        )
+        return
+    for result in (slow, done):
+        typer.echo(result.explain())
+    if "paper" in done.bounds():
+        bound = done.bounds()["paper"] / done.n_rounds
+        typer.echo(
+            f"The proved bound on the regret a round against the {done.comparator.name} "
+            f"is {bound:.4g}."
+        )
 
 
 def _regret_line(result: Any) -> str:
     u = result.comparator
     certified = f" (known to within {u.gap / result.n_rounds:.2g})" if u.gap else ""
-    moved = "" if u.moves < 0 else f", {u.moves} moves" if u.moves else ""
+    moved = "" if u.moves < 0 else f", {u.moves} move{'s' * (u.moves != 1)}" if u.moves else ""
     return (
         f"Regret a round against the {u.name}: {result.average_regret:.6g}; that one loses "
         f"{u.losses.mean():.6g}{certified}{moved}."
@@ -123,10 +176,19 @@ def _regret_line(result: Any) -> str:
 
 
 def _read(
-    path: Path, loss: Loss, target: str | None, time: str | None, q: float
+    path: Path,
+    loss: Loss,
+    target: str | None,
+    time: str | None,
+    columns: str | None,
+    q: float | None,
 ) -> tuple[RecordedStream, Any]:
     from practicum.optimize.optimistic_ftrl.losses import WITHOUT_TARGET, stream_of
 
+    if target is not None and loss.value in WITHOUT_TARGET:
+        raise InputError(f"--target does nothing with --loss {loss}", "use --loss squared, ...")
+    if q is not None and loss is not Loss.quantile:
+        raise InputError(f"--q does nothing with --loss {loss}", "use --loss quantile")
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         recorded = read_stream(
@@ -134,12 +196,25 @@ def _read(
             with_target=loss.value not in WITHOUT_TARGET,
             target=target,
             timestamp=time,
+            columns=[c.strip() for c in columns.split(",")] if columns else None,
             min_rounds=3,
         )
     for warning in caught:
         typer.echo(f"Note: {warning.message}")
-    losses = stream_of(recorded, loss.value, q)
+    losses = stream_of(recorded, loss.value, 0.5 if q is None else q)
     return (relatives_of(recorded) if loss is Loss.prices else recorded), losses
+
+
+def _set(text: str, recorded: RecordedStream, losses: Any) -> Any:
+    from practicum.optimize.optimistic_ftrl.domains import parse_domain
+
+    try:
+        made = parse_domain(text, losses.dim)
+        losses.check(made)
+    except InputError as error:
+        shown = ", ".join(recorded.columns[:4]) + ", ..." * (len(recorded.columns) > 4)
+        raise InputError(f"{recorded.name} ({shown}): {error.message}", error.hint) from error
+    return made
 
 
 def _hints(recorded: RecordedStream, hints: str) -> Any:
@@ -153,16 +228,56 @@ def _hints(recorded: RecordedStream, hints: str) -> Any:
     return recorded.hints
 
 
-def _write(result: Any, out: Path | None, plot: Path | None, title: str) -> None:
-    from practicum.study.report import write_atomically, write_figures
+def _refuse_kinds(out: Path | None, plot: Path | None = None) -> None:
+    """Before any work: files whose kind is not written."""
+    for path, kinds in ((out, TABLES), (plot, (*PAGES, *PICTURES))):
+        if path and path.suffix.lower() not in kinds:
+            raise InputError(
+                f"{path}: files ending in {path.suffix or 'nothing'!r} are not written here",
+                "name a file that ends in " + ", ".join(kinds),
+            )
+
+
+def _actions(recorded: RecordedStream, fixed: Any, slow: Any, done: Any) -> pd.DataFrame:
+    """One row a round: the action by column, and the regret against each comparator so far."""
+    names = {f"x_{j}": f"x_{name}" for j, name in enumerate(recorded.columns, start=1)}
+    frame = done.to_frame().drop(columns=["comparator_loss", "regret"]).rename(columns=names)
+    against = {"best_fixed": fixed, "slow": slow, "best_in_each_round": done}
+    for name, result in against.items():
+        frame[f"loss_{name}"] = result.comparator.losses
+    for name, result in against.items():
+        frame[f"cumulative_regret_{name}"] = result.regret
+    return frame
+
+
+def _write(frame: pd.DataFrame, what: str, out: Path | None) -> None:
+    from practicum.study.report import write_atomically
 
     if out:
-        frame = result.to_frame()
-        written = write_atomically(out, lambda p: frame.to_csv(p, index=False))
-        typer.echo(f"Actions: {written}")
-    if plot:
-        written = write_figures({title: result.plot()}, plot, title)
-        typer.echo(f"Figures: {written}")
+        as_csv = out.suffix.lower() == ".csv"
+        write = frame.to_csv if as_csv else frame.to_parquet
+        typer.echo(f"{what}: {write_atomically(out, lambda p: write(p, index=False))}")
+
+
+def _draw(result: Any, plot: Path | None, title: str) -> None:
+    from practicum.study.report import write_atomically, write_figures
+
+    if plot is None:
+        return
+    figure = result.plot()
+    if plot.suffix.lower() in PAGES:
+        typer.echo(f"Figures: {write_figures({title: figure}, plot, title)}")
+        return
+    try:
+        written = write_atomically(plot, lambda p: figure.write_image(p, width=900, scale=2))
+    except InputError:
+        raise
+    except Exception as error:  # Kaleido is missing, or it finds no browser
+        reason = str(error).strip().splitlines()[0]
+        raise InputError(
+            f"{plot}: this machine cannot draw it ({reason})", "name a file that ends in .html"
+        ) from error
+    typer.echo(f"Figures: {written}")
 
 
 @app.command()
@@ -174,42 +289,48 @@ def compare(
         str, typer.Option(help="Comma-separated; also ogd-tuned, adaftrl, hedge, centre, ...")
     ] = "recursive,et,ftrl,ogd,optogd,ader,greedy",
     hints: Annotated[
-        str, typer.Option(help="Comma-separated: none, last, mean:W, 48, adversarial.")
+        str,
+        typer.Option(help="Comma-separated: none, last, mean:W, 48, 7D, recorded, adversarial."),
     ] = "none,last",
     blocks: Annotated[
         int, typer.Option("--blocks", "--seeds", help="Contiguous parts, each run afresh.")
     ] = 1,
     target: TargetOption = None,
     time: TimeOption = None,
-    q: LevelOption = 0.5,
-    out: Annotated[Path | None, typer.Option(help="Write the table here (CSV).")] = None,
+    columns: ColumnsOption = None,
+    q: LevelOption = None,
+    out: Annotated[Path | None, typer.Option(help="The table as .csv or .parquet.")] = None,
 ) -> None:
     """Several methods on the same stream, ranked, ties marked.
 
     Example: practicum use optimistic-ftrl compare costs.csv --set ball:2 --hints none,last,48
     """
     from practicum.optimize.optimistic_ftrl.arms import compare_learners
-    from practicum.optimize.optimistic_ftrl.domains import parse_domain
 
-    recorded, losses = _read(stream, loss, target, time, q)
+    _refuse_kinds(out)
+    wanted, told = ([v.strip() for v in text.split(",")] for text in (arms, hints))
+    recorded, losses = _read(stream, loss, target, time, columns, q)
     table = compare_learners(
         losses,
-        parse_domain(domain, losses.dim),
-        [a.strip() for a in arms.split(",")],
-        [h.strip() for h in hints.split(",")],
+        _set(domain, recorded, losses),
+        wanted,
+        told,
         blocks=blocks,
         timestamps=recorded.timestamps,
+        recorded=_hints(recorded, "recorded") if "recorded" in told else None,
     )
+    _describe(recorded, loss, domain, hints)
+    for arm in sorted(set(wanted) - set(table["arm"])):
+        typer.echo(f"Note: {arm} is left out, it needs the simplex.")
     for hint, part in table.groupby("hint", sort=False):
         typer.echo(f"Hints: {hint}. Regret a round against the best in each round.")
         for line in _ranking(part, blocks):
             typer.echo(line)
     if blocks == 1:
         typer.echo("One deterministic run each: no intervals (use --blocks 5).")
-    if out:
-        from practicum.study.report import write_atomically
-
-        typer.echo(f"Table: {write_atomically(out, lambda p: table.to_csv(p, index=False))}")
+    else:
+        typer.echo("A tie: the 95 % interval of the paired differences from the best holds 0.")
+    _write(table, "Table", out)
 
 
 def _ranking(part: Any, blocks: int) -> list[str]:

@@ -1,21 +1,30 @@
 """What a learner's losses are measured against: best in each round, best fixed, best slowly moving.
 
-For linear costs all three are exact.  For other losses the best fixed action is found by an
-accelerated projected gradient method that certifies how far from optimal it may be.
+For linear costs all three are exact (the last one where that is affordable: its name tells).  For
+other losses the best fixed action is found by an accelerated projected gradient method that
+certifies how far from optimal it may be.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import pairwise, product
 from typing import Any
 
 import numpy as np
 
 from practicum.errors import InputError
-from practicum.optimize.optimistic_ftrl.checks import finite
-from practicum.optimize.optimistic_ftrl.domains import TOLERANCE, Domain
+from practicum.optimize.optimistic_ftrl.checks import finite, whole
+from practicum.optimize.optimistic_ftrl.domains import (
+    TOLERANCE,
+    Ball,
+    Box,
+    Domain,
+    L1Ball,
+    Simplex,
+)
 from practicum.optimize.optimistic_ftrl.losses import (
+    CustomLosses,
     LinearCosts,
     LogWealth,
     Losses,
@@ -25,6 +34,9 @@ from practicum.optimize.optimistic_ftrl.losses import (
 GAP = 1e-6  # of the loss's own scale: where the solver stops
 MAX_STEPS = 3000
 LINEAR_BLOCKS, OTHER_BLOCKS = 96, 16
+EXACT_ROUNDS = 3000  # of linear costs, for which every pair of rounds fits into memory
+EXACT_STEPS = 300_000_000  # pairs of rounds times moves: some seconds
+MAX_STATES, MAX_VERTICES = 100_000_000, 512  # of the dynamic program over vertices
 
 
 @dataclass(frozen=True)
@@ -120,27 +132,30 @@ def best_fixed(losses: Losses, domain: Domain) -> Comparator:
     return Comparator(points, losses.values(points), 0, gap, "best fixed")
 
 
-def best_slow(
-    losses: Losses, domain: Domain, moves: int | None = None, blocks: int | None = None
-) -> Comparator:
+def best_slow(losses: Losses, domain: Domain, moves: Any = None, blocks: Any = None) -> Comparator:
     r"""The best sequence that is constant but for a few moves.
 
-    Its moves lie on a grid of ``blocks`` blocks; where they are best is found by dynamic
-    programming over the best fixed action of every run of blocks.
+    Found by dynamic programming: over rounds and vertices where the set has few of them, else over
+    the best fixed action of every run of rounds. Exact for linear costs on simplices, l1 balls and
+    small boxes, and on balls and boxes up to 3,000 rounds and a few dozen moves. Elsewhere the
+    moves lie on a grid of ``blocks`` blocks, which the comparator's name then says.
 
     Parameters
     ----------
     losses : Losses
     domain : Domain
     moves : int, optional
-        At most this many; :math:`T^{1/3}` by default, at most half the blocks.
+        At most this many; :math:`T^{1/3}` by default, at most 48 (8 for losses that are not
+        linear).
     blocks : int, optional
-        96 for linear costs, 16 for others (each run of blocks is a problem to solve).
+        A grid of this many blocks; without, none where the exact answer is affordable, else 96 for
+        linear costs and 16 for others (each run of blocks is a problem to solve).
 
     Raises
     ------
     InputError
-        If ``moves`` is negative, or the stream has parallel runs.
+        If ``moves`` or ``blocks`` is not a whole number or too small, or the stream has parallel
+        runs.
 
     Examples
     --------
@@ -155,39 +170,118 @@ def best_slow(
     if linear and losses.costs.ndim != 2:
         raise InputError("a slow comparator is for one stream at a time", "leave n_runs out")
     T = losses.n_rounds
-    blocks = min(T, blocks or (LINEAR_BLOCKS if linear else OTHER_BLOCKS))
-    moves = min(round(T ** (1 / 3)), blocks // 2) if moves is None else moves
-    if moves < 0:
-        raise InputError(f"moves is {moves}", "give 0 or more")
-    edges = np.linspace(0, T, blocks + 1).round().astype(int)
-    costs, points, gaps = (_linear_runs if linear else _solved_runs)(losses, domain, edges)
-    cuts = _best_cuts(costs, min(moves, blocks - 1))
+    grid = min(T, whole("blocks", blocks or (LINEAR_BLOCKS if linear else OTHER_BLOCKS), 1))
+    moves = min(round(T ** (1 / 3)), grid // 2) if moves is None else whole("moves", moves, 0)
+    exact = _exactly(losses, domain, moves) if blocks is None else None
+    if exact is not None:
+        return exact
+    moves, edges = min(moves, grid - 1), np.linspace(0, T, grid + 1).round().astype(int)
+    name = _slow_name(moves, edges)
+    if linear:
+        cuts = edges[_best_cuts(_linear_runs(losses, domain, edges), moves)]
+        return _pieces(losses, domain, cuts.tolist(), name)
+    costs, points, gaps = _solved_runs(losses, domain, edges)
+    cuts = _best_cuts(costs, moves)
     u = np.empty((T, domain.dim))
     for i, j in pairwise(cuts):
         u[edges[i] : edges[j]] = points[i, j]
     gap = float(sum(gaps[i, j] for i, j in pairwise(cuts)))
-    name = f"best with at most {moves} moves"
     return Comparator(u, losses.values(u), len(cuts) - 2, gap, name)
 
 
-def _linear_runs(
-    losses: LinearCosts, domain: Domain, edges: np.ndarray
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Cost, best point and gap of every run of blocks i..j-1, from prefix sums."""
+def _exactly(losses: Losses, domain: Domain, moves: int) -> Comparator | None:
+    """The best of all sequences with these moves, where it is affordable."""
+    T = losses.n_rounds
+    every_round = np.arange(T + 1)
+    if moves >= T - 1 and not isinstance(losses, CustomLosses):
+        u = losses.minimizers(domain)
+        changes = int((np.diff(u, axis=0) != 0).any(axis=-1).sum())
+        return Comparator(u, losses.values(u), changes, 0.0, _slow_name(T - 1, every_round))
+    if not isinstance(losses, LinearCosts):
+        return None
+    vertices = _few_vertices(domain, T * (moves + 1))
+    few = T <= EXACT_ROUNDS and T**2 * (moves + 1) <= EXACT_STEPS
+    if vertices is not None:
+        cuts = _best_switches(losses.costs @ vertices.T, moves)
+    elif few and isinstance(domain, Ball | Box):
+        cuts = _best_cuts(_linear_runs(losses, domain, every_round), moves)
+    else:
+        return None
+    return _pieces(losses, domain, cuts, _slow_name(moves, every_round))
+
+
+def _slow_name(moves: int, edges: np.ndarray) -> str:
+    """Only what was chosen among all rounds is called the best."""
+    few = f"with at most {moves} move{'s' * (moves != 1)}"
+    every = int(np.diff(edges).min())
+    if len(edges) == edges[-1] + 1:
+        return f"best {few}"
+    if every > 1:
+        return f"one {few}, changing at most every {every} rounds"
+    return f"one {few}, changing on a grid of {len(edges) - 1} blocks"
+
+
+def _few_vertices(domain: Domain, steps: int) -> np.ndarray | None:
+    """The set's extreme points, (V, d), if ``steps`` times as many states are affordable."""
+    most = min(MAX_STATES // steps, MAX_VERTICES)
+    if isinstance(domain, Simplex) and domain.dim <= most:
+        return domain.total * np.eye(domain.dim)
+    if isinstance(domain, L1Ball) and 2 * domain.dim <= most:
+        return domain.radius * np.concatenate([np.eye(domain.dim), -np.eye(domain.dim)])
+    if isinstance(domain, Box) and 2**domain.dim <= most:
+        return np.array(list(product(*zip(domain.lo, domain.hi, strict=True))))
+    return None
+
+
+def _best_switches(costs: np.ndarray, moves: int) -> list[int]:
+    """Where to change the vertex: rounds 0, ..., T; ``costs`` is (T, V).
+
+    ``reach[m, v]`` is the least cost so far that ends in v after at most m moves.
+    """
+    T, V = costs.shape
+    reach = np.tile(costs[0], (moves + 1, 1))
+    moved = np.zeros((T, moves + 1, V), dtype=bool)
+    came = np.zeros((T, moves + 1), dtype=int)
+    for t in range(1, T):
+        came[t] = reach.argmin(axis=1)
+        least = reach.min(axis=1)
+        moved[t, 1:] = least[:-1, None] < reach[1:]
+        reach[1:] = np.where(moved[t, 1:], least[:-1, None], reach[1:])
+        reach += costs[t]
+    total = reach.min(axis=1)
+    m = int(np.argmax(total <= total[-1] + 1e-12 * abs(total[-1])))  # no move without a gain
+    v, cuts = int(reach[m].argmin()), [T]
+    for t in range(T - 1, 0, -1):
+        if moved[t, m, v]:
+            m -= 1
+            v = int(came[t, m])
+            cuts.append(t)
+    return [0, *reversed(cuts)]
+
+
+def _pieces(losses: LinearCosts, domain: Domain, cuts: list[int], name: str) -> Comparator:
+    """The best fixed action between every two cuts."""
+    u = np.empty((losses.n_rounds, domain.dim))
+    for i, j in pairwise(cuts):
+        u[i:j] = domain.linear_min(losses.costs[i:j].sum(axis=0))
+    return Comparator(u, losses.values(u), len(cuts) - 2, 0.0, name)
+
+
+def _linear_runs(losses: LinearCosts, domain: Domain, edges: np.ndarray) -> np.ndarray:
+    """Least cost of every run of blocks i..j-1, from prefix sums."""
     n = len(edges) - 1
     prefix = np.concatenate([np.zeros((1, losses.dim)), np.cumsum(losses.costs, axis=0)])[edges]
-    total = prefix[None, :, :] - prefix[:, None, :]
-    i, j = np.triu_indices(n + 1, 1)
-    points = np.zeros((n + 1, n + 1, losses.dim))
-    points[i, j] = domain.linear_min(total[i, j])
     costs = np.full((n + 1, n + 1), np.inf)
-    costs[i, j] = np.vecdot(total[i, j], points[i, j])
-    return costs, points, np.zeros_like(costs)
+    for i in range(n):
+        total = prefix[i + 1 :] - prefix[i]
+        costs[i, i + 1 :] = np.vecdot(total, domain.linear_min(total))
+    return costs
 
 
 def _solved_runs(
     losses: Losses, domain: Domain, edges: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Cost, best point and gap of every run of blocks i..j-1."""
     n = len(edges) - 1
     points = np.zeros((n + 1, n + 1, losses.dim))
     costs, gaps = np.full((n + 1, n + 1), np.inf), np.zeros((n + 1, n + 1))

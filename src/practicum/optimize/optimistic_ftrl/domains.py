@@ -16,10 +16,11 @@ import numpy as np
 from jaxtyping import Float
 
 from practicum.errors import InputError
-from practicum.optimize.optimistic_ftrl.checks import Scalars, as_float, finite, positive
+from practicum.optimize.optimistic_ftrl.checks import Scalars, as_float, finite, positive, whole
 
 UNBOUNDED = "the method needs a bounded set; give a radius, or finite lower and upper limits"
 FAR = 1e5  # radii: how far down a gradient a point is moved to find the set's extreme point
+SMALLEST, LARGEST = 1e-100, 1e100  # radii outside overflow or vanish when squared
 TOLERANCE = 1e-9  # of the radius: what still counts as a point of the set
 
 
@@ -36,7 +37,8 @@ class Domain(ABC):
     Raises
     ------
     InputError
-        If the centre or the radius is not finite, or the radius is not positive.
+        If the centre or the radius is not finite, or the radius is not positive, or so large or
+        small that its square is not a number to work with.
 
     Examples
     --------
@@ -48,6 +50,12 @@ class Domain(ABC):
     def __init__(self, center: Any, radius: Any) -> None:
         self.center = np.atleast_1d(finite("center", center)).astype(np.float64)
         self.radius = positive("radius", radius, hint=UNBOUNDED)
+        if not SMALLEST <= self.radius <= LARGEST:
+            size = "large" if self.radius > 1 else "small"
+            raise InputError(
+                f"the set's radius is {self.radius:g}, too {size} to be squared",
+                f"use units in which it lies between {SMALLEST:g} and {LARGEST:g}",
+            )
         self.dim = len(self.center)
         self._at_origin = not self.center.any()
 
@@ -108,7 +116,7 @@ class Ball(Domain):
     Raises
     ------
     InputError
-        If the radius is missing, zero, negative or infinite.
+        If the radius is missing, zero, negative or infinite, or ``dim`` is not a whole number.
 
     Examples
     --------
@@ -117,9 +125,8 @@ class Ball(Domain):
     [1.2, 1.6]
     """
 
-    def __init__(self, radius: Any, dim: int, center: Any = 0.0) -> None:
-        center = np.broadcast_to(finite("center", center), (dim,))
-        super().__init__(center, radius)
+    def __init__(self, radius: Any, dim: Any, center: Any = 0.0) -> None:
+        super().__init__(_spread("center", finite("center", center), whole("dim", dim, 1)), radius)
 
     def _project(self, w: np.ndarray) -> np.ndarray:
         norm = np.sqrt(np.vecdot(w, w))
@@ -143,7 +150,7 @@ class Box(Domain):
     Raises
     ------
     InputError
-        If a limit is infinite (the set must be bounded) or ``lo > hi``.
+        If a limit is infinite (the set must be bounded), ``lo > hi``, or the lengths disagree.
 
     Examples
     --------
@@ -152,12 +159,12 @@ class Box(Domain):
     [0.0, 0.5]
     """
 
-    def __init__(self, lo: Any, hi: Any, dim: int | None = None) -> None:
+    def __init__(self, lo: Any, hi: Any, dim: Any = None) -> None:
         lo, hi = as_float("lo", lo), as_float("hi", hi)
         if not (np.isfinite(lo).all() and np.isfinite(hi).all()):
             raise InputError("the box is not bounded", UNBOUNDED)
-        shape = np.broadcast_shapes(lo.shape, hi.shape, (dim or 1,))
-        lo, hi = np.broadcast_to(lo, shape), np.broadcast_to(hi, shape)
+        length = max(lo.size, hi.size) if dim is None else whole("dim", dim, 1)
+        lo, hi = _spread("lo", lo, length), _spread("hi", hi, length)
         if (lo > hi).any():
             j = int(np.argmax(lo > hi))
             raise InputError(f"box: lo is {lo[j]} and hi is {hi[j]} in coordinate {j}", "swap them")
@@ -173,6 +180,16 @@ class Box(Domain):
 
     def _limits(self) -> tuple[np.ndarray, np.ndarray, float | None]:
         return self.lo, self.hi, None
+
+
+def _spread(name: str, value: np.ndarray, dim: int) -> np.ndarray:
+    """One number, or one per coordinate, as (dim,)."""
+    if value.shape not in ((), (1,), (dim,)):
+        raise InputError(
+            f"{name} has shape {value.shape}, expected ({dim},)",
+            "give one number for all coordinates, or one for each",
+        )
+    return np.broadcast_to(value, (dim,))
 
 
 def _simplex(z: np.ndarray, total: float) -> np.ndarray:
@@ -210,9 +227,12 @@ class Simplex(Domain):
     [0.5, 0.5]
     """
 
-    def __init__(self, dim: int, total: Any = 1.0) -> None:
-        if dim < 2:
-            raise InputError(f"simplex of dimension {dim}: a single point", "give at least two")
+    def __init__(self, dim: Any, total: Any = 1.0) -> None:
+        if whole("dim", dim, 1) < 2:
+            raise InputError(
+                "a simplex of one coordinate is a single point: there is nothing to decide",
+                "for one coordinate use ball:R (Ball) or box:LOW:HIGH (Box)",
+            )
         self.total = positive("total", total)
         super().__init__(np.full(dim, total / dim), total * math.sqrt(1 - 1 / dim))
 
@@ -253,7 +273,8 @@ class CappedSimplex(Domain):
     [0.5, 0.35, 0.15]
     """
 
-    def __init__(self, dim: int, cap: Any, total: Any = 1.0) -> None:
+    def __init__(self, dim: Any, cap: Any, total: Any = 1.0) -> None:
+        dim = whole("dim", dim, 1)
         self.cap, self.total = positive("cap", cap), positive("total", total)
         if self.cap * dim <= self.total:
             raise InputError(
@@ -315,8 +336,8 @@ class L1Ball(Domain):
     [1.0, 0.0, 0.0]
     """
 
-    def __init__(self, radius: Any, dim: int) -> None:
-        super().__init__(np.zeros(dim), radius)
+    def __init__(self, radius: Any, dim: Any) -> None:
+        super().__init__(np.zeros(whole("dim", dim, 1)), radius)
 
     def _project(self, w: np.ndarray) -> np.ndarray:
         size = np.abs(w)

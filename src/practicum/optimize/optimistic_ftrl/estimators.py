@@ -10,6 +10,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from practicum.errors import InputError
+from practicum.optimize.optimistic_ftrl.checks import whole
 from practicum.optimize.optimistic_ftrl.domains import Domain, parse_domain
 from practicum.optimize.optimistic_ftrl.hints import Past, Predictor, as_predictor
 from practicum.optimize.optimistic_ftrl.learners import OptFPRL
@@ -150,7 +151,7 @@ class OptFPRLRegressor(RegressorMixin, _Online):
         """Start anew and go through the rows ``passes`` times, in their order."""
         if hasattr(self, "learner_"):
             del self.learner_
-        for _ in range(max(self.passes, 1)):
+        for _ in range(whole("passes", self.passes, 1)):
             self.partial_fit(X, y)
         return self
 
@@ -237,7 +238,7 @@ class OptFPRLClassifier(ClassifierMixin, _Online):
         """Start anew and go through the rows ``passes`` times, in their order."""
         if hasattr(self, "learner_"):
             del self.learner_
-        for _ in range(max(self.passes, 1)):
+        for _ in range(whole("passes", self.passes, 1)):
             self.partial_fit(X, y)
         return self
 

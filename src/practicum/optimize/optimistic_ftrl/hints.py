@@ -106,7 +106,7 @@ class Seasonal(Predictor):
     lag : int, optional
         In rounds; smaller than the number of rounds.
     period : optional
-        In the unit of ``timestamps`` (a timedelta for dates); needs ``timestamps``.
+        In the unit of ``timestamps`` (a timedelta for dates); positive; needs ``timestamps``.
     timestamps : (T,) array, optional
         One a round, increasing.
     warmup : (n, d) array, optional
@@ -115,8 +115,8 @@ class Seasonal(Predictor):
     Raises
     ------
     InputError
-        If the lag is not positive or not smaller than the number of rounds, or the timestamps do
-        not increase.
+        If the lag or period is not positive or reaches back beyond the first round, or the
+        timestamps do not increase.
 
     Examples
     --------
@@ -139,6 +139,10 @@ class Seasonal(Predictor):
             raise InputError(f"seasonal lag {lag}", "give a whole number of rounds, 1 or more")
         if period is not None and timestamps is None:
             raise InputError("a period needs timestamps", "give timestamps=..., or lag=ROUNDS")
+        if period is not None and not period > 0 * period:
+            raise InputError(
+                f"a season of {_length(period)}: it must be positive", "give one such as 7D"
+            )
         self.lag, self.period = lag, period
         self.timestamps = None if timestamps is None else check_timestamps(timestamps)
         self.warmup = None if warmup is None else finite("warmup", warmup)
@@ -151,6 +155,12 @@ class Seasonal(Predictor):
             )
         if self.timestamps is not None and len(self.timestamps) != n_rounds:
             raise InputError(f"{len(self.timestamps)} timestamps for {n_rounds} rounds")
+        if self.period is not None and self.timestamps[-1] - self.timestamps[0] < self.period:
+            raise InputError(
+                f"a season of {_length(self.period)}, but the times span "
+                f"{_length(self.timestamps[-1] - self.timestamps[0])}: no round would have a hint",
+                "give a shorter period",
+            )
 
     def __call__(self, past: Past) -> np.ndarray | None:
         if self.lag is not None:
@@ -163,6 +173,13 @@ class Seasonal(Predictor):
         wanted = self.timestamps[past.t] - self.period
         i = int(np.searchsorted(self.timestamps[: past.t], wanted, side="right")) - 1
         return past.gradients[i] if i >= 0 else None
+
+
+def _length(period: Any) -> str:
+    """A span of time in words."""
+    if isinstance(period, np.timedelta64):
+        return f"{period / np.timedelta64(1, 'D'):.6g} days"
+    return str(period)
 
 
 def check_timestamps(timestamps: Any) -> np.ndarray:
@@ -384,19 +401,32 @@ def _named(text: str, timestamps: Any, warmup: Any) -> Predictor:
         return MovingAverage(int(number))
     if text.lstrip("-").isdigit():
         return Seasonal(int(text), timestamps=timestamps, warmup=warmup)
-    if timestamps is not None:
-        import pandas as pd
+    import pandas as pd
 
-        try:
-            period = pd.Timedelta(text).to_timedelta64()
-        except ValueError:
-            period = None
-        if period is not None:
-            return Seasonal(period=period, timestamps=timestamps)
+    try:
+        period = pd.Timedelta(text).to_timedelta64()
+    except ValueError:
+        period = None
+    if period is not None:
+        _refuse_undated(text, timestamps)
+        return Seasonal(period=period, timestamps=timestamps)
     raise InputError(
         f"hints {text!r} are not known",
         "use none, last, mean:WINDOW, a number of rounds, or (with timestamps) a period such as 7D",
     )
+
+
+def _refuse_undated(text: str, timestamps: Any) -> None:
+    if timestamps is None:
+        raise InputError(
+            f"hints {text!r} are a period and need times",
+            "name their column with --time (timestamps=...), or give a number of rounds",
+        )
+    if not np.issubdtype(np.asarray(timestamps).dtype, np.datetime64):
+        raise InputError(
+            f"hints {text!r} need dates, the times are numbers such as {timestamps[0]}",
+            "write times as 2023-01-02T08:00, or give a number of rounds",
+        )
 
 
 def warn_leak(hints: np.ndarray, gradients: np.ndarray) -> bool:

@@ -355,17 +355,22 @@ def path_kappa(radius: Any, path_length: Any) -> Any:
     ----------
     radius : float
     path_length : float or array
+        At least 0.
 
     Raises
     ------
-    ZeroDivisionError
-        If the radius is zero.
+    InputError
+        If the radius is not positive, or the path length negative.
 
     Examples
     --------
     >>> path_kappa(2.0, 0.0)
     0.125
     """
+    if not radius > 0:
+        raise InputError(f"radius is {radius}, a positive number is expected", "give radius > 0")
+    if not np.all(np.asarray(path_length) >= 0):
+        raise InputError(f"path_length is {path_length}, a length is expected", "give 0 or more")
     best = np.sqrt(math.sqrt(2) / (radius**2 / 2 + radius * np.asarray(path_length)))
     kappa = np.minimum(1 / (4 * radius), best)
     return float(kappa) if np.ndim(kappa) == 0 else kappa

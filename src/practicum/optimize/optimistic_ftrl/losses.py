@@ -14,7 +14,7 @@ import numpy as np
 
 from practicum.data.streams import RecordedStream, relatives_of
 from practicum.errors import InputError
-from practicum.optimize.optimistic_ftrl.checks import Scalars, finite
+from practicum.optimize.optimistic_ftrl.checks import Scalars, finite, moderate
 from practicum.optimize.optimistic_ftrl.domains import Domain
 
 WITHOUT_TARGET = ("linear", "log-wealth", "prices")
@@ -52,6 +52,9 @@ class Losses(ABC):
     def minimizers(self, domain: Domain) -> np.ndarray:
         """A minimiser of every round's loss over the set, shape (T, ..., d)."""
 
+    def check(self, domain: Domain) -> None:  # noqa: B027 - most losses are finite everywhere
+        """Refuse a set on which a loss is not finite."""
+
     def part(self, start: int, stop: int) -> Losses:
         """Rounds ``start`` to ``stop - 1`` as a stream of their own."""
         raise InputError(f"{type(self).__name__} cannot be cut into parts", "use one block")
@@ -71,7 +74,7 @@ class LinearCosts(Losses):
     Raises
     ------
     InputError
-        If there is no round, or a cost is NaN or infinite.
+        If there is no round, or a cost is NaN, infinite or beyond 1e100.
 
     Examples
     --------
@@ -81,7 +84,7 @@ class LinearCosts(Losses):
     """
 
     def __init__(self, costs: Any) -> None:
-        self.costs = finite("costs", costs)
+        self.costs = moderate("costs", costs)
         if self.costs.ndim not in (2, 3) or 0 in self.costs.shape:
             raise InputError(
                 f"costs have shape {self.costs.shape}, expected (rounds, coordinates)",
@@ -134,7 +137,8 @@ class RegressionLosses(Losses):
     """
 
     def __init__(self, features: Any, target: Any, loss: str = "squared", q: float = 0.5) -> None:
-        self.features, self.target = finite("features", features), finite("target", target)
+        self.features = moderate("features", features)
+        self.target = moderate("target", target)
         if self.features.ndim != 2 or 0 in self.features.shape:
             raise InputError(f"features have shape {self.features.shape}, expected (rounds, d)")
         if self.target.shape != (len(self.features),):
@@ -232,7 +236,7 @@ class LogWealth(Losses):
     """
 
     def __init__(self, relatives: Any) -> None:
-        self.relatives = finite("price relatives", relatives)
+        self.relatives = moderate("price relatives", relatives)
         if self.relatives.ndim != 2 or 0 in self.relatives.shape:
             raise InputError(f"price relatives have shape {self.relatives.shape}, expected (T, d)")
         bad = np.argwhere(self.relatives <= 0)
@@ -256,6 +260,18 @@ class LogWealth(Losses):
 
     def minimizers(self, domain: Domain) -> np.ndarray:
         return domain.linear_min(-self.relatives)
+
+    def check(self, domain: Domain) -> None:
+        if domain.dim != self.dim:
+            return  # said elsewhere
+        least = np.vecdot(self.relatives, domain.linear_min(self.relatives))
+        if not (least > 0).all():
+            t = int(np.argmin(least > 0))
+            raise InputError(
+                f"the set {domain!r} holds decisions that leave a wealth of {least[t]:.3g} in "
+                f"round {t + 1}, whose log is not finite",
+                "use the set simplex, or capped-simplex:CAP",
+            )
 
     def part(self, start: int, stop: int) -> LogWealth:
         return LogWealth(self.relatives[start:stop])

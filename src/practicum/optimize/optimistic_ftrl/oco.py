@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from practicum.errors import InputError
-from practicum.optimize.optimistic_ftrl.checks import refuse_non_finite
+from practicum.optimize.optimistic_ftrl.checks import refuse_non_finite, whole
 from practicum.optimize.optimistic_ftrl.comparators import Comparator, as_comparator
 from practicum.optimize.optimistic_ftrl.hints import (
     Callback,
@@ -21,7 +21,7 @@ from practicum.optimize.optimistic_ftrl.hints import (
     warn_leak,
 )
 from practicum.optimize.optimistic_ftrl.learners import OnlineLearner, OptFPRL
-from practicum.optimize.optimistic_ftrl.losses import Losses, as_losses
+from practicum.optimize.optimistic_ftrl.losses import LinearCosts, Losses, as_losses
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -221,24 +221,30 @@ class OCOResult:
         return found
 
     def explain(self) -> str:
-        """One plain paragraph: the regret, and which term costs most."""
+        """One plain paragraph: the regret, its parts, and what would lower the largest."""
         P = np.max(self.path_length)
         start = (
             f"Average regret {np.mean(self.average_regret):.4g} a round over {self.n_rounds} "
             f"rounds against the {self.comparator.name} (path length {P:.4g})."
         )
         try:
-            parts = {k: float(np.mean(v)) for k, v in self.terms().items() if k != "slack"}
+            parts = {k: float(np.mean(v)) / self.n_rounds for k, v in self.terms().items()}
         except InputError:
             return start
-        largest = max(parts, key=parts.get)
+        shown = ", ".join(f"{name} {value:.4g}" for name, value in parts.items())
+        linear = isinstance(self.stream, LinearCosts)
+        what = "the regret" if linear else "the linearised regret, which is at least the regret"
+        account = f"{start} Its parts a round ({shown}) add up to {what}"
+        visible = 1e-9 * float(np.mean(np.abs(self.losses)))
+        if not np.mean(self.average_regret) > visible:
+            return f"{account}; there is nothing to lower."
+        largest = max(TERMS, key=lambda name: parts[name] if name != "slack" else -np.inf)
         advice = {
             "errors": "better predictions would lower it",
             "size": "a smaller set around likely decisions would lower it",
             "path": "the comparator moves a lot: less regularisation, or a slower comparator",
         }[largest]
-        shown = ", ".join(f"{k} {v / self.n_rounds:.4g}" for k, v in parts.items())
-        return f"{start} Of the bound per round ({shown}) most is {largest}: {advice}."
+        return f"{account}; the largest is {largest}: {advice}."
 
     def to_frame(self) -> pd.DataFrame:
         """One row a round: time, actions, loss, regret, error, sigma, whether pruned.
@@ -274,12 +280,12 @@ class OCOResult:
 
 
 def run_oco(
-    learner: OnlineLearner,
+    learner: Any,
     losses: Any,
     hints: Any = "none",
     comparators: Any = "per_round",
     *,
-    delay: int = 0,
+    delay: Any = 0,
     timestamps: Any = None,
     warmup: Any = None,
 ) -> OCOResult:
@@ -311,8 +317,8 @@ def run_oco(
     Raises
     ------
     InputError
-        If shapes disagree, a number is NaN or infinite (naming the round), a comparator leaves the
-        set, or timestamps do not increase.
+        If the learner is none, shapes disagree, a number is NaN or infinite (naming the round), a
+        loss is not finite on the set, a comparator leaves the set, or timestamps do not increase.
 
     Warns
     -----
@@ -331,6 +337,12 @@ def run_oco(
     True
     """
     stream = as_losses(losses)
+    if not isinstance(learner, OnlineLearner):
+        raise InputError(
+            f"the learner is {type(learner).__name__}, an OnlineLearner is expected",
+            'make one, for example OptFPRL(Ball(1.0, 2)) or make_arm("recursive", domain)',
+        )
+    delay = whole("delay", delay, 0)
     _check_stream(learner, stream, delay)
     if timestamps is not None:
         timestamps = check_timestamps(timestamps)
@@ -373,7 +385,8 @@ def _check_stream(learner: OnlineLearner, stream: Losses, delay: int) -> None:
             f"the costs hold {runs.shape[1]} parallel streams, the learner n_runs={learner.n_runs}",
             f"make the learner with n_runs={runs.shape[1]}",
         )
-    if not 0 <= delay < stream.n_rounds:
+    stream.check(learner.domain)
+    if delay >= stream.n_rounds:
         raise InputError(f"delay {delay} with {stream.n_rounds} rounds", "give 0 <= delay < rounds")
 
 

@@ -16,20 +16,22 @@ from plotly.subplots import make_subplots
 
 from practicum.data.streams import (
     SOURCES,
+    RecordedStream,
     is_available,
     load_relatives,
     load_series,
     read_stream,
+    relatives_of,
 )
 from practicum.errors import InputError
 from practicum.optimize.optimistic_ftrl.arms import Facts, facts_of, run_arm, split_stream
 from practicum.optimize.optimistic_ftrl.comparators import (
     Comparator,
     best_fixed,
-    best_slow,
     per_round,
 )
 from practicum.optimize.optimistic_ftrl.domains import Ball, Domain, Simplex, parse_domain
+from practicum.optimize.optimistic_ftrl.hints import as_predictor
 from practicum.optimize.optimistic_ftrl.losses import (
     WITHOUT_TARGET,
     CustomLosses,
@@ -344,9 +346,42 @@ def _run_still(trial: Trial) -> Mapping[str, Any]:
 
 
 @lru_cache(maxsize=4)
-def _user_stream(path: Path, fingerprint: str, loss: str, target: str | None) -> Losses:
-    with_target = loss not in WITHOUT_TARGET
-    return stream_of(read_stream(path, with_target=with_target, target=target), loss)
+def _user_stream(
+    path: Path,
+    fingerprint: str,
+    loss: str,
+    target: str | None,
+    columns: tuple[str, ...],
+    time: str | None,
+) -> tuple[RecordedStream, Losses]:
+    """The file with one row a round of the losses, and the losses."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # said once, when the study was made
+        recorded = read_stream(
+            path,
+            with_target=loss not in WITHOUT_TARGET,
+            target=target,
+            timestamp=time,
+            columns=columns,
+        )
+    rows = relatives_of(recorded) if loss == "prices" else recorded
+    return rows, stream_of(recorded, loss)
+
+
+def _refuse_hints(recorded: RecordedStream, hints: Iterable[str], loss: str) -> None:
+    """Hints that no trial could be run with."""
+    for hint in hints:
+        if hint == "adversarial":
+            if loss != "linear":
+                raise InputError("adversarial hints need linear costs", "leave them out")
+        elif hint == "recorded":
+            if recorded.hints is None:
+                raise InputError(
+                    f"{recorded.name} has no columns pred_1, pred_2, ...",
+                    "add one per coordinate, or use hints=last",
+                )
+        else:
+            as_predictor(hint, recorded.timestamps)
 
 
 def _shuffled(done: OCOResult, trial: Trial) -> np.ndarray:
@@ -829,7 +864,6 @@ class OptimisticFTRL(Study):
     measures: ClassVar = {
         "avg_regret": Measure("regret per round, against the best of each round", "lower"),
         "fixed_regret": Measure("regret per round, against the best fixed action", "lower"),
-        "slow_regret": Measure("regret per round, against the best slowly moving one", "lower"),
         "loss": Measure("loss per round", "lower"),
     }
 
@@ -945,28 +979,45 @@ class OptimisticFTRL(Study):
             str, "the set of decisions: simplex, ball:R, box:LOW:HIGH, l1:R, capped-simplex:CAP"
         ] = "simplex",
         hints: Annotated[
-            tuple[str, ...], "predictions: none, last, mean:WINDOW, rounds back, adversarial"
+            tuple[str, ...],
+            "predictions: none, last, mean:WINDOW, rounds back, 7D, recorded, adversarial",
         ] = ("none", "last"),
         target: Annotated[str | None, "the target column (the last one without)"] = None,
+        columns: Annotated[
+            tuple[str, ...], "the columns to use, with the target; all numeric ones without"
+        ] = (),
+        time: Annotated[str | None, "the column of times (one called time or date without)"] = None,
     ) -> OptimisticFTRL:
         """The same arms on a recorded stream; replicates are contiguous blocks of it."""
         study = cls()
+        if target is not None and loss in WITHOUT_TARGET:
+            raise InputError(f"a target does nothing with loss={loss}", "use loss=squared, ...")
         recorded = read_stream(
             source.path,
             with_target=loss not in WITHOUT_TARGET,
             target=target,
+            timestamp=time,
+            columns=columns,
             min_rounds=20,
         )
         stream = stream_of(recorded, loss)
-        parse_domain(domain, stream.dim)
-        if "adversarial" in hints and loss != "linear":
-            raise InputError("adversarial hints need linear costs", "leave them out")
+        stream.check(parse_domain(domain, stream.dim))
+        if loss == "linear" and (recorded.values > 0).all():
+            warnings.warn(
+                f"{source.name}: the rows are taken as costs, decisions on {domain} (domain=...); "
+                "if they are prices, use -o loss=prices",
+                UserWarning,
+                stacklevel=2,
+            )
+        _refuse_hints(recorded, hints, loss)
         study.user = {
             "path": source.path,
             "loss": loss,
             "domain": domain,
             "hints": tuple(hints),
             "target": target,
+            "columns": tuple(columns),
+            "time": time,
             "rounds": stream.n_rounds,
             "fingerprint": source.fingerprint,
             "name": source.name,
@@ -989,19 +1040,25 @@ class OptimisticFTRL(Study):
 
     def _run_user(self, trial: Trial) -> Mapping[str, Any]:
         u = self.user
-        stream = _user_stream(u["path"], u["fingerprint"], u["loss"], u["target"])
+        recorded, stream = _user_stream(
+            u["path"], u["fingerprint"], u["loss"], u["target"], u["columns"], u["time"]
+        )
         domain = parse_domain(u["domain"], stream.dim)
         part = split_stream(stream, trial["blocks"])[trial.seed]
-        hints = -part.costs if trial["hints"] == "adversarial" else trial["hints"]
-        arm = trial.arm
+        rows = np.array_split(np.arange(stream.n_rounds), trial["blocks"])[trial.seed]
+        times = None if recorded.timestamps is None else recorded.timestamps[rows]
+        arm, hints = trial.arm, trial["hints"]
+        if hints == "adversarial":
+            hints = -part.costs
+        elif hints == "recorded":
+            hints = recorded.hints[rows]
         if arm == "shuffled":
-            arm, hints = "recursive", _shuffled(run_arm("recursive", domain, part, hints), trial)
-        done = run_arm(arm, domain, part, hints)
-        fixed, slow = best_fixed(part, domain), best_slow(part, domain)
+            done = run_arm("recursive", domain, part, hints, timestamps=times)
+            arm, hints = "recursive", _shuffled(done, trial)
+        done = run_arm(arm, domain, part, hints, timestamps=times)
+        # another comparator would shift every arm by the same number: the table stays as it is
         return {
             "avg_regret": done.average_regret,
-            "fixed_regret": float((done.losses - fixed.losses).mean()),
-            "slow_regret": float((done.losses - slow.losses).mean()),
             "loss": float(done.losses.mean()),
             "average_regret_curve": _thinned(done.regret / np.arange(1, part.n_rounds + 1)),
         }
