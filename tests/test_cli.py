@@ -233,6 +233,15 @@ def test_verify_as_json(cli):
     assert claim["reported"] == "70 %"
 
 
+@pytest.mark.parametrize("output", [("--out", "mine.csv"), ("--out=./mine.csv",)])
+def test_an_input_is_never_overwritten(cli, table, output):
+    before = table.read_bytes()
+    error, hint = refused(cli("compare", "coin", "--data", table, *output, code=2))
+    assert "mine.csv is read and would be overwritten" in error
+    assert "another output" in hint
+    assert table.read_bytes() == before
+
+
 def test_verify_all_goes_on_past_a_method_whose_packages_are_missing(cli, monkeypatch):
     def missing():
         raise MissingExtra("lacking needs nosuch", "pip install 'practicum[nosuch]'")

@@ -14,7 +14,7 @@ import os
 import sys
 import threading
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -616,6 +616,28 @@ def _show_warning(message: Any, category: type[Warning], *_: Any, **__: Any) -> 
         err.print(Text(f"note: {message}", "yellow"))
 
 
+OUTPUTS = ("--out", "--plot", "--html", "--csv", "--parquet", "--markdown")
+
+
+def _refuse_overwriting(words: Sequence[str]) -> None:
+    """A person's own file named as output too would be lost; no method need think of it."""
+    outputs: list[str] = []
+    others: list[str] = []
+    for before, word in zip(["", *words], words, strict=False):
+        name, given, value = word.partition("=")
+        if name in OUTPUTS and given:
+            outputs.append(value)
+        elif before in OUTPUTS:
+            outputs.append(word)
+        elif not word.startswith("-"):
+            others.append(word)
+    for target in outputs:
+        if os.path.isfile(target) and any(
+            os.path.isfile(other) and os.path.samefile(target, other) for other in others
+        ):
+            raise InputError(f"{target} is read and would be overwritten", "name another output")
+
+
 def main() -> None:
     """The entry point: expected errors are one red line and a hint, exit 2; no traceback."""
     warnings.showwarning = _show_warning
@@ -623,6 +645,7 @@ def main() -> None:
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")  # a terminal without Unicode
     try:
+        _refuse_overwriting(sys.argv[1:])
         app(prog_name="practicum")
     except PracticumError as error:
         if "--debug" in sys.argv:

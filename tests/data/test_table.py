@@ -180,3 +180,26 @@ def test_empty_jsonl_cells_are_missing(tmp_path):
     path = write(tmp_path, "t.jsonl", '{"x": 1, "y": 2}\n{"x": 3}\n')
     with pytest.raises(InputError, match="column 'y', line 2"):
         read_table(path)
+
+
+@pytest.mark.parametrize(
+    ("text", "values"),
+    [("a;b\n1,5;2\n3,25;4\n", [1.5, 3.25]), ("a;b\n1.5;2\n3.25;4\n", [1.5, 3.25])],
+)
+def test_semicolons_as_spreadsheets_write_them(tmp_path, text, values):
+    path = tmp_path / "t.csv"
+    path.write_text(text)
+    frame = read_table(path)
+    assert list(frame) == ["a", "b"]
+    assert frame["a"].tolist() == values
+
+
+def test_a_folder_is_no_table(tmp_path):
+    with pytest.raises(InputError, match="is a folder"):
+        read_table(tmp_path)
+
+
+def test_gaps_are_kept_on_request(tmp_path):
+    path = tmp_path / "t.csv"
+    path.write_text("a,b\n1,x\n,y\n")
+    assert read_table(path, numeric=False, missing="keep")["a"].isna().tolist() == [False, True]

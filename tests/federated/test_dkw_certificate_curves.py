@@ -48,7 +48,8 @@ def test_the_server_mean_equals_its_dual(steps, budget):
     budget=st.floats(0, 0.4),
 )
 def test_the_server_tail_equals_the_linear_program(steps, level, budget):
-    curves = some_curves(steps)
+    # HiGHS gives up on coefficients such as 1e-97
+    curves = some_curves(np.round(steps, 9).tolist())
     length, slope = curves._extended()
     cost = []
     for k, start in enumerate(curves.values[:, 0]):

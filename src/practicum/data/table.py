@@ -6,6 +6,7 @@ them: the line for text formats, the row (from 1) for binary ones.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -40,6 +41,8 @@ def read_table(
     ----------
     path : str or Path
         ``.csv``, ``.tsv``, ``.parquet``, ``.npy``, ``.npz`` or ``.jsonl`` (also ``.txt`` as CSV).
+        A header with semicolons and no comma makes it a semicolon CSV, with decimal commas if
+        there are any.
         Arrays without names get the columns ``"0"``, ``"1"``, ...; an ``.npz`` must hold either one
         2-D array or several 1-D arrays of one length.
     columns : sequence of str, optional
@@ -102,6 +105,8 @@ def _read(path: Path) -> _Raw:
         ".jsonl": _read_json_lines,
         ".ndjson": _read_json_lines,
     }
+    if path.is_dir():
+        raise InputError(f"{path} is a folder, a table is expected", "name a file in it")
     if not path.is_file():
         raise InputError(f"{path}: no such file")
     if path.stat().st_size == 0:
@@ -130,7 +135,12 @@ def _read_delimited(path: Path, separator: str) -> _Raw:
     from practicum.data.text import read_utf8
 
     text = read_utf8(path)
-    frame = pd.read_csv(path, sep=separator, encoding="utf-8-sig")
+    header, _, body = text.partition("\n")
+    decimal = "."
+    if separator == "," and ";" in header and "," not in header:
+        separator = ";"  # as spreadsheets write where the comma is the decimal sign
+        decimal = "," if re.search(r"\d,\d", body) else "."
+    frame = pd.read_csv(path, sep=separator, decimal=decimal, encoding="utf-8-sig")
     lines = [number for number, line in enumerate(text.split("\n"), start=1) if line.strip()][1:]
     if len(lines) == len(frame):
         return _Raw(frame, "line", lines)

@@ -9,6 +9,7 @@ its risk on a finite sample: :func:`risk_upper_limit` bounds the risk behind one
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Literal, get_args
 
 import numpy as np
@@ -24,6 +25,41 @@ Losses = Literal["bounded", "01"]
 TAIL_SHARE = 0.25  # of delta, spent on the exact limits for few exceedances
 TAIL_DECAY = 1.5  # share of the limit for i exceedances: (i + 1)^-1.5 / zeta(1.5)
 TAIL_REACH = 0.1  # beyond this share of clients the constant width is the smaller one
+
+DECIMALS = 6  # rates with more are taken as they are; single precision has about as many
+ROUNDED_BY_CHANCE = 1e-4  # exact shares of n samples look rounded less often than this
+DISTINCT = 4  # rates, at least, before they are said to look rounded
+
+
+def as_number(value: object, name: str) -> float:
+    """``value`` as a float, or an error that names it.
+
+    Raises
+    ------
+    InputError
+        Not a number (NaN and infinity are).
+    """
+    try:
+        return float(value)  # type: ignore[arg-type]
+    except (TypeError, ValueError, OverflowError):
+        raise InputError(f"{name} is {value!r}; a number expected") from None
+
+
+def as_numbers(values: object, name: str) -> np.ndarray:
+    """``values`` as an array of floats, or an error that names it.
+
+    Raises
+    ------
+    InputError
+        Something among them is not a number, or rows have different lengths.
+    """
+    try:
+        return np.asarray(values, dtype=float)
+    except (TypeError, ValueError, OverflowError):
+        found = np.shape(values) if isinstance(values, np.ndarray) else str(values)[:40]
+        raise InputError(
+            f"{name} hold {found}; finite numbers expected, rows of one length"
+        ) from None
 
 
 def check_delta(delta: float, limit: float = 1.0) -> float:
@@ -57,7 +93,7 @@ def dkw_half_width(n_clients: int, delta: float = 0.05, side: Side = "two") -> f
     Raises
     ------
     InputError
-        No client, or delta outside (0, 1) (one-sided: (0, 1/2]).
+        No client, an unknown side, or delta outside (0, 1) (one-sided: (0, 1/2]).
 
     Examples
     --------
@@ -66,6 +102,8 @@ def dkw_half_width(n_clients: int, delta: float = 0.05, side: Side = "two") -> f
     """
     if n_clients < 1:
         raise InputError(f"{n_clients} clients; at least one is needed")
+    if side not in get_args(Side):
+        raise InputError(f"no side {side!r}", f"there are {', '.join(get_args(Side))}")
     check_delta(delta, 1.0 if side == "two" else 0.5 + 1e-12)
     factor = 2.0 if side == "two" else 1.0
     return math.sqrt(math.log(factor / delta) / (2 * n_clients))
@@ -97,7 +135,7 @@ def tail_upper(
     Raises
     ------
     InputError
-        Counts outside 0 .. K, or as in :func:`dkw_half_width`.
+        Counts outside 0 .. K or not whole, or as in :func:`dkw_half_width`.
 
     Examples
     --------
@@ -109,6 +147,8 @@ def tail_upper(
     if band not in get_args(Band):
         raise InputError(f"no band {band!r}", f"there are {', '.join(get_args(Band))}")
     i = np.asarray(exceeding)
+    if not (i == np.rint(i)).all():
+        raise InputError(f"exceeding holds {i.tolist()[:5]}; whole numbers of clients expected")
     if i.size and (i.min() < 0 or i.max() > n_clients):
         raise InputError(f"{i.min()} to {i.max()} of {n_clients} clients exceed a level")
     if band == "dkw":
@@ -135,6 +175,9 @@ def risk_upper_limit(
     ``kl(risk || r) = ln(1 / miss) / n``, and of Bentkus' (*Ann. Probab.* 32, 2004),
     ``e P(Bin(n, r) <= ceil(n risk)) = miss``. Both lie below the usual ``sqrt(ln(1/miss) / 2n)``.
 
+    Error rates that were rounded when they were printed are counted upwards: as the largest number
+    of errors whose share of n rounds to them (:func:`rounded_to`).
+
     Parameters
     ----------
     risks : array, shape (K,), in [0, 1]
@@ -142,12 +185,13 @@ def risk_upper_limit(
     n : int array, shape (K,)
         Samples behind each mean.
     miss : float
+        In (0, 1).
     losses : {"bounded", "01"}
 
     Raises
     ------
     InputError
-        ``losses`` is unknown, or "01" and a risk is no share of n samples.
+        ``losses`` is unknown, ``miss`` outside (0, 1), or "01" and a risk is no share of n samples.
 
     Examples
     --------
@@ -159,24 +203,78 @@ def risk_upper_limit(
     """
     if losses not in get_args(Losses):
         raise InputError(f"no losses {losses!r}", f"there are {', '.join(get_args(Losses))}")
+    if not 0 < miss < 1:
+        raise InputError(f"miss is {miss}; a probability between 0 and 1 expected")
     if losses == "01":
-        return _clopper_pearson(_errors(risks, n), n, miss)
+        return _clopper_pearson(count_errors(risks, n), n, miss)
     bentkus = _clopper_pearson(np.ceil(risks * n - 1e-9), n, miss / math.e)
     return np.minimum(_kl_limit(risks, math.log(1 / miss) / n), bentkus)
 
 
-def _errors(risks: np.ndarray, n: np.ndarray) -> np.ndarray:
-    """How many of the n samples were wrong; rates rounded to three digits are understood."""
-    errors = np.rint(risks * n)
-    off = np.abs(risks * n - errors) > 1e-6 + 5.1e-4 * n
+def rounded_to(risks: Float[np.ndarray, " K"], n: Int[np.ndarray, " K"]) -> int | None:
+    """To how many decimals error rates were rounded; None where they are exact shares of n.
+
+    They were rounded where some are no shares, or where all have so few decimals that chance
+    would hardly do it: ``10^d + 1`` of the ``n + 1`` shares of n samples have d decimals.
+
+    Parameters
+    ----------
+    risks : array, shape (K,)
+    n : int array, shape (K,)
+
+    Examples
+    --------
+    >>> rounded_to(np.array([0.33, 0.16]), np.array([1774, 1501]))
+    2
+    >>> rounded_to(np.array([577, 240]) / 1774, np.array([1774, 1774])) is None
+    True
+    """
+    decimals = next(
+        (d for d in range(DECIMALS) if np.abs(risks - np.round(risks, d)).max() < 1e-9), DECIMALS
+    )
+    if (np.abs(risks * n - np.rint(risks * n)) > 1e-6).any():
+        return decimals
+    inner = len(np.unique(risks[(risks > 0) & (risks < 1)]))
+    by_chance = min(1.0, (10.0**decimals + 1) / (float(n.min()) + 1)) ** inner
+    return decimals if inner >= DISTINCT and by_chance < ROUNDED_BY_CHANCE else None
+
+
+def count_errors(
+    risks: Float[np.ndarray, " K"], n: Int[np.ndarray, " K"], clients: Sequence[str] | None = None
+) -> Float[np.ndarray, " K"]:
+    """How many of the n samples were wrong; what rounding has hidden is counted upwards.
+
+    Parameters
+    ----------
+    risks : array, shape (K,)
+    n : int array, shape (K,)
+    clients : sequence of str, optional
+        Names for messages.
+
+    Raises
+    ------
+    InputError
+        A risk is no share of n samples, nor one that was rounded.
+
+    Examples
+    --------
+    >>> count_errors(np.array([0.33, 0.161]), np.array([1774, 1501]))
+    array([586., 242.])
+    """
+    decimals = rounded_to(risks, n)
+    if decimals is None:
+        return np.rint(risks * n)
+    half = 0.5 * 10.0**-decimals
+    most = np.minimum(np.floor((risks + half) * n + 1e-6), n)
+    off = most < (risks - half) * n - 1e-6
     if off.any():
         k = int(np.argmax(off))
+        who = f"client {k}" if clients is None else clients[k]
         raise InputError(
-            f"risk {risks[k]:g} of client {k} is no share of {n[k]} samples",
+            f"risk {risks[k]:g} of {who} is no share of {n[k]} samples; rounded?",
             'means of other losses than 0 and 1 need losses="bounded"',
         )
-    # what rounding has hidden is counted upwards
-    return np.minimum(np.ceil(risks * n - 1e-6), n)
+    return most
 
 
 def _clopper_pearson(errors: np.ndarray, n: np.ndarray, miss: float) -> np.ndarray:
@@ -236,7 +334,7 @@ def dkw_quantile(
     >>> dkw_quantile(accuracies, 0.95)  # a hundred clients cannot bound this from above
     (0.82, inf)
     """
-    x = np.sort(np.asarray(values, dtype=float))
+    x = np.sort(as_numbers(values, "values"))
     if not len(x) or not np.isfinite(x).all():
         raise InputError("the values of the clients are missing or not finite")
     if not 0 < prob < 1:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING
 
 import numpy as np
 from jaxtyping import Float
 
 from practicum.errors import InputError
+from practicum.federated.dkw_certificate.bands import as_number
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -18,7 +19,12 @@ if TYPE_CHECKING:
 BLUE, ORANGE, GREEN, GREY = "#0072B2", "#D55E00", "#009E73", "#7F7F7F"
 
 
-@dataclass(frozen=True)
+def count(n_clients: int) -> str:
+    """``1 client``, ``2 clients``."""
+    return f"{n_clients} client{'s' * (n_clients != 1)}"
+
+
+@dataclass(frozen=True, eq=False)
 class Certificate:
     """An upper bound on how many clients of a target network do badly, at every level.
 
@@ -73,10 +79,28 @@ class Certificate:
     lower: np.ndarray | None = None
     certified: bool = True
 
+    def __eq__(self, other: object) -> bool:
+        """Equal in every attribute; arrays are compared as a whole."""
+        if not isinstance(other, Certificate):
+            return NotImplemented
+        pairs = ((getattr(self, f.name), getattr(other, f.name)) for f in fields(self))
+        return all(np.array_equal(a, b) for a, b in pairs)
+
+    def __hash__(self) -> int:
+        return hash((self.method, self.divergence, self.eps, self.delta, self.K, self.mean_upper))
+
     def at(self, level: float) -> float:
         """Bound on P(risk >= level): the one of the next lower level of the grid."""
+        if math.isnan(as_number(level, "level")):
+            raise InputError(f"level is {level}; a risk expected")
         place = int(np.searchsorted(self.levels, level, "right")) - 1
         return float(self.upper[place]) if place >= 0 else 1.0
+
+    def lower_at(self, level: float) -> float:
+        """Lower bound on P(risk >= level): the one of the next higher level of the grid."""
+        place = int(np.searchsorted(self.levels, level, "left"))
+        reached = self.lower is not None and place < len(self.levels)
+        return float(self.lower[place]) if reached else 0.0  # type: ignore[index]
 
     def quantile(self, prob: float) -> float:
         """The smallest level that at most a share ``prob`` of the clients is certified to reach.
@@ -106,6 +130,11 @@ class Certificate:
     def scope(self) -> str:
         """For which networks, and with what confidence."""
         lead = f"With confidence {100 * (1 - self.delta):g} %"
+        if self.method == "program":
+            lead = (
+                "By the published program (not valid for many clients and rare events), with "
+                f"confidence {100 * (1 - self.delta):g} %"
+            )
         if not self.certified:
             lead = "As an estimate, not a certificate"
         if self.divergence == "none":
@@ -124,7 +153,7 @@ class Certificate:
             mean = f", and the mean risk is at most {self.mean_upper:.3g}"
         return (
             f"{self.scope}, at most {100 * self.at(level):.3g} % of the clients have risk "
-            f"{level:g} or more{mean} ({self.K} clients)."
+            f"{level:g} or more{mean} ({count(self.K)})."
         )
 
     def plot(self, truth: Float[np.ndarray, " G"] | None = None) -> Figure:

@@ -19,8 +19,12 @@ from practicum.federated.dkw_certificate.bands import (
     Band,
     Losses,
     Side,
+    as_number,
+    as_numbers,
     check_delta,
+    count_errors,
     dkw_half_width,
+    tail_upper,
 )
 from practicum.federated.dkw_certificate.certificate import Certificate
 from practicum.federated.dkw_certificate.program import program_bound, program_slack
@@ -46,7 +50,8 @@ Risks = Real[np.ndarray, " K"] | Sequence[float | int]
 Sizes = Int[np.ndarray, " K"] | Sequence[int] | int
 Levels = Real[np.ndarray, " G"] | Sequence[float | int]
 
-FEW_CLIENTS = 20
+FEW_CLIENTS = 50
+MOST_SAMPLES = 2**53  # whole numbers beyond are no longer exact
 LARGEST_RADIUS = 10.0  # beyond, a percentage was meant
 
 
@@ -55,11 +60,12 @@ class _Clients(NamedTuple):
 
     risks: np.ndarray
     n: np.ndarray | None
+    names: list[str]
     top: float  # the largest risk there can be
 
 
 def _check_risks(risks: object, unbounded: bool) -> np.ndarray:
-    r = np.asarray(risks, dtype=float)
+    r = as_numbers(risks, "risks")
     if r.ndim != 1 or not len(r):
         raise InputError(f"risks have shape {r.shape}; one number a client expected")
     bad = np.flatnonzero(~np.isfinite(r))
@@ -83,64 +89,89 @@ def _check_risks(risks: object, unbounded: bool) -> np.ndarray:
     return r
 
 
-def _check_sizes(n: object, n_clients: int) -> np.ndarray:
-    sizes = np.asarray(n)
-    sizes = np.full(n_clients, sizes) if sizes.ndim == 0 else sizes
-    if sizes.shape != (n_clients,):
-        raise InputError(f"n has shape {sizes.shape}; one number for each of {n_clients} clients")
-    whole = np.isfinite(sizes) & (sizes == np.rint(sizes)) & (sizes >= 1)
+def _check_names(clients: Sequence[str] | None, n_clients: int) -> list[str]:
+    if clients is None:
+        return [f"client {k}" for k in range(n_clients)]
+    if len(clients) != n_clients:
+        raise InputError(f"{len(clients)} names for {n_clients} clients")
+    return list(map(str, clients))
+
+
+def _check_sizes(n: object, names: list[str]) -> np.ndarray:
+    sizes = as_numbers(n, "n")
+    sizes = np.full(len(names), sizes) if sizes.ndim == 0 else sizes
+    if sizes.shape != (len(names),):
+        raise InputError(f"n has shape {sizes.shape}; one number for each of {len(names)} clients")
+    whole = (sizes == np.rint(sizes)) & (sizes >= 1) & (sizes <= MOST_SAMPLES)
     if not whole.all():
         k = int(np.argmin(whole))
-        raise InputError(f"n of client {k} is {sizes[k]}; a whole number of samples expected")
+        raise InputError(f"n of {names[k]} is {sizes[k]:g}; a whole number of samples expected")
     return sizes.astype(np.int64)
 
 
-def _clients(risks: object, n: object, delta: float, few: str, unbounded: bool) -> _Clients:
+def _clients(
+    risks: object,
+    n: object,
+    delta: float,
+    few: str,
+    unbounded: bool,
+    clients: Sequence[str] | None = None,
+) -> _Clients:
     if few not in get_args(Few):
         raise InputError(f"no few={few!r}", f"there are {', '.join(get_args(Few))}")
     r = _check_risks(risks, unbounded)
+    names = _check_names(clients, len(r))
     if unbounded and n is not None:
         raise InputError(
             "n is given for losses without an upper bound",
             "what n samples say about an unbounded mean has no limit: leave n out, and the "
             "certificate is about the reported numbers",
         )
-    sizes = None if n is None else _check_sizes(n, len(r))
+    sizes = None if n is None else _check_sizes(n, names)
     if sizes is not None:
-        r, sizes = _without_tiny(r, sizes, delta, few)
-    if len(r) < FEW_CLIENTS:
+        kept = _kept(sizes, delta, few, names)
+        r, sizes, names = r[kept], sizes[kept], [names[k] for k in kept]
+    return _Clients(r, sizes, names, math.inf if unbounded else 1.0)
+
+
+def _kept(sizes: np.ndarray, delta: float, few: str, names: list[str]) -> np.ndarray:
+    """Those whose sample says something in Hoeffding's inequality over all; or everybody."""
+    tiny = np.sqrt(math.log(len(sizes) / delta) / (2 * sizes)) >= 1
+    if not tiny.any() or few == "keep":
+        return np.arange(len(sizes))
+    if few == "drop" and not tiny.all():
+        return np.flatnonzero(~tiny)
+    listed = ", ".join(f"{names[k]} (n={sizes[k]})" for k in np.flatnonzero(tiny)[:10])
+    hint = 'few="keep" counts them as they are (valid, wider)'
+    if not tiny.all():
+        hint += (
+            '; few="drop" leaves them out (valid only if sample size and risk have nothing to do '
+            "with each other)"
+        )
+    raise InputError(
+        f"{tiny.sum()} of {len(sizes)} clients have too few samples to say anything: {listed}", hint
+    )
+
+
+def _warn_if_few(n_clients: int, delta: float, least: float) -> None:
+    """``least``: the bound where no client seen exceeds a level, without any shift."""
+    if n_clients < FEW_CLIENTS:
+        width = min(1.0, dkw_half_width(n_clients, delta))
         warnings.warn(
-            f"half-width {dkw_half_width(len(r), delta):.2f} at K={len(r)}; nothing below that "
-            "level can be certified",
+            f"half-width {width:.2f} at K={n_clients}; no share of clients below "
+            f"{min(1.0, least):.2f} can be certified",
             UserWarning,
             stacklevel=3,
         )
-    return _Clients(r, sizes, math.inf if unbounded else 1.0)
-
-
-def _without_tiny(
-    r: np.ndarray, sizes: np.ndarray, delta: float, few: str
-) -> tuple[np.ndarray, np.ndarray]:
-    """Clients whose sample says nothing in Hoeffding's inequality over all clients."""
-    tiny = np.flatnonzero(np.sqrt(math.log(len(r) / delta) / (2 * sizes)) >= 1)
-    if not len(tiny) or few == "keep":
-        return r, sizes
-    if few == "refuse" or len(tiny) == len(r):
-        names = ", ".join(f"{k} (n={sizes[k]})" for k in tiny[:10])
-        raise InputError(
-            f"{len(tiny)} of {len(r)} clients have too few samples to say anything: {names}",
-            'few="keep" counts them as they are (valid, wider); few="drop" leaves them out (valid '
-            "only if sample size and risk have nothing to do with each other)",
-        )
-    return np.delete(r, tiny), np.delete(sizes, tiny)
 
 
 def _grid(levels: object, r: np.ndarray, top: float) -> np.ndarray:
     if levels is None:
         # k / 1000, so that the level 0.205 is the number a client with 41 errors in 200 reports
         return np.arange(1001) / 1000 * (1.0 if math.isfinite(top) else float(r.max()))
-    grid = np.asarray(levels, dtype=float)
-    if grid.ndim != 1 or not len(grid) or not (np.diff(grid) > 0).all():
+    grid = as_numbers(levels, "levels")
+    ascending = grid.ndim == 1 and len(grid) and (np.diff(grid) > 0).all()
+    if not ascending or not np.isfinite(grid).all():
         raise InputError("levels must be a list of ascending numbers")
     return grid
 
@@ -186,8 +217,9 @@ def dkw_band(
     """
     if side not in get_args(Side):
         raise InputError(f"no side {side!r}", f"there are {', '.join(get_args(Side))}")
-    r, _, _ = _clients(risks, None, check_delta(delta), "keep", False)
+    r = _clients(risks, None, check_delta(as_number(delta, "delta")), "keep", False).risks
     eta = dkw_half_width(len(r), delta, side)
+    _warn_if_few(len(r), delta, eta)
     grid = _grid(levels, r, 1.0)
     nominal = _share_at_least(r, grid)
     upper = np.minimum(1.0, nominal + eta) if side != "lower" else np.ones_like(nominal)
@@ -215,6 +247,7 @@ def certify(
     band: Band | None = None,
     few: Few = "refuse",
     unbounded: bool = False,
+    clients: Sequence[str] | None = None,
 ) -> Certificate:
     r"""Bound the risk of clients in every network within ``eps`` of the one seen.
 
@@ -258,6 +291,8 @@ def certify(
         Clients with so few samples that they say nothing.
     unbounded : bool
         Losses without an upper bound: the tail alone, with n=None.
+    clients : sequence of str, optional
+        Names for messages.
 
     Returns
     -------
@@ -266,14 +301,15 @@ def certify(
     Raises
     ------
     InputError
-        Risks outside [0, 1] (percentages, unbounded losses), missing numbers, an eps that is
-        negative or a percentage, delta outside (0, 1/2], an unknown divergence or method, arguments
-        that do not belong to them, or curves that start below the risks.
+        Risks outside [0, 1] (percentages, unbounded losses), missing numbers, error rates that are
+        no shares of n, an eps that is negative, infinite or a percentage, delta outside (0, 1/2],
+        an unknown divergence or method, arguments that do not belong to them, or curves that start
+        below the risks.
 
     Warns
     -----
     UserWarning
-        Fewer than 20 clients.
+        Fewer than 50 clients.
 
     Examples
     --------
@@ -284,8 +320,13 @@ def certify(
     >>> moved.upper.round(3)
     array([0.541])
     """
+    eps, delta = as_number(eps, "eps"), as_number(delta, "delta")
     _check_request(eps, divergence, delta, method, lipschitz, curves)
-    r, sizes, top = _clients(risks, n, delta, few, unbounded)
+    r, sizes, names, top = _clients(risks, n, delta, few, unbounded, clients)
+    if method == "exact" and losses == "01" and sizes is not None:
+        count_errors(r, sizes, names)
+    band = band or ("dkw" if method == "union" or curves is not None else "tail")
+    _warn_if_few(len(r), delta, float(tail_upper(np.array([0]), len(r), delta, band)[0]))
     grid = _grid(levels, r, top)
     common = {
         "nominal": _share_at_least(r, grid),
@@ -300,9 +341,9 @@ def certify(
     if curves is not None:
         return _estimate_from_curves(r, grid, curves, common)
     if method == "union":
-        tail = union_tail(r, sizes, delta, band or "dkw")
+        tail = union_tail(r, sizes, delta, band)
     else:
-        tail = source_tail(r, sizes, delta, losses, band or "tail")
+        tail = source_tail(r, sizes, delta, losses, band)
     source = tail(grid)
     if divergence == "wasserstein":
         values, mass = tail.law(top)
@@ -334,7 +375,9 @@ def _check_request(
         )
     if method not in get_args(Method):
         raise InputError(f"no method {method!r}", f"there are {', '.join(get_args(Method))}")
-    if check_radius(eps) > LARGEST_RADIUS and divergence != "wasserstein":
+    if check_radius(eps) == math.inf:
+        raise InputError("eps is inf; a finite radius expected", "0.1 to 1 where networks differ")
+    if eps > LARGEST_RADIUS and divergence != "wasserstein":
         raise InputError(
             f"eps is {eps:g}; a radius, not a percentage: 0.1 to 1 for networks that differ",
             f"did you mean {eps / 100:g}?",
@@ -408,6 +451,7 @@ def affordable_shift(
     losses: Losses = "bounded",
     band: Band = "tail",
     few: Few = "refuse",
+    clients: Sequence[str] | None = None,
 ) -> Float[np.ndarray, " G"]:
     r"""How much shift can be afforded: the largest eps that still certifies a share.
 
@@ -416,10 +460,10 @@ def affordable_shift(
 
     Parameters
     ----------
-    risks, n, delta, losses, band, few
+    risks, n, delta, losses, band, few, clients
         As in :func:`certify`.
     level : float or array, shape (G,)
-        The risk that is too much.
+        The risk that is too much, in [0, 1].
     share : float
         The share of clients that may reach it, in (0, 1).
     divergence : {"chi2", "kl"}
@@ -432,7 +476,7 @@ def affordable_shift(
     Raises
     ------
     InputError
-        ``share`` outside (0, 1), or as in :func:`certify`.
+        ``share`` outside (0, 1), ``level`` outside [0, 1], or as in :func:`certify`.
 
     Examples
     --------
@@ -442,10 +486,16 @@ def affordable_shift(
     >>> certify(errors, eps=0.058, levels=[0.3]).upper.round(3)
     array([0.4])
     """
+    delta, share = as_number(delta, "delta"), as_number(share, "share")
     if not 0 < share < 1:
         raise InputError(f"share is {share}; a share of the clients between 0 and 1 expected")
     check_delta(delta, 0.5 + 1e-12)
-    r, sizes, _ = _clients(risks, n, delta, few, False)
-    levels = np.atleast_1d(np.asarray(level, dtype=float))
+    levels = np.atleast_1d(as_numbers(level, "level"))
+    if not ((levels >= 0) & (levels <= 1)).all():
+        raise InputError(f"level is {level}; a risk between 0 and 1 expected")
+    r, sizes, names, _ = _clients(risks, n, delta, few, False, clients)
+    if losses == "01" and sizes is not None:
+        count_errors(r, sizes, names)
+    _warn_if_few(len(r), delta, float(tail_upper(np.array([0]), len(r), delta, band)[0]))
     p = source_tail(r, sizes, delta, losses, band)(levels)
     return radius_to_reach(p, np.full_like(p, share), divergence)

@@ -4,17 +4,26 @@ from __future__ import annotations
 
 import json
 import math
+import re
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import numpy as np
 import typer
 
-from practicum.data.risks import read_curves, read_risks
+from practicum.data.risks import ClientRisks, read_curves, read_risks
 from practicum.errors import InputError
-from practicum.federated.dkw_certificate.bands import Losses, dkw_half_width, dkw_quantile
-from practicum.federated.dkw_certificate.certificate import Certificate
+from practicum.federated.dkw_certificate.bands import (
+    DECIMALS,
+    Losses,
+    dkw_half_width,
+    dkw_quantile,
+    rounded_to,
+)
+from practicum.federated.dkw_certificate.certificate import Certificate, count
 from practicum.federated.dkw_certificate.certification import (
     Divergence,
     Few,
@@ -41,6 +50,11 @@ ASSUMPTIONS = (
     "was not chosen by looking at the network to be certified."
 )
 
+LEVELS = (0.1, 0.2, 0.3, 0.5)
+DEFAULT_LEVEL = 0.3
+TABLES = (".csv", ".parquet", ".json")
+PICTURES = (".html", ".htm", ".png", ".svg", ".pdf")
+
 File = Annotated[Path, typer.Argument(help="CSV, Parquet, JSON, JSONL, NPY or NPZ.")]
 Column = Annotated[
     str | None,
@@ -54,7 +68,13 @@ ClientColumn = Annotated[
 ]
 Percent = Annotated[bool, typer.Option("--percent", help="The numbers run from 0 to 100.")]
 Delta = Annotated[float, typer.Option(help="Chance of failure.")]
-Level = Annotated[list[float], typer.Option(help="Risk level to report (repeatable).")]
+Level = Annotated[
+    list[float] | None,
+    typer.Option(
+        help="Risk level to report (repeatable); in percent with --percent.",
+        show_default="0.1, 0.2, 0.3, 0.5",
+    ),
+]
 LossKind = Annotated[
     Losses | None,
     typer.Option(help="What a risk is a mean of.", show_default="01 for error and accuracy"),
@@ -72,7 +92,7 @@ def certify_command(
     eps: Annotated[float, typer.Option(help="Radius of the ball of networks.")],
     divergence: Annotated[Divergence, typer.Option(help="Distance between networks.")] = "chi2",
     delta: Delta = 0.05,
-    level: Level = [0.1, 0.2, 0.3, 0.5],  # noqa: B006 (Typer reads the default)
+    level: Level = None,
     column: Column = None,
     n_column: NColumn = None,
     client_column: ClientColumn = None,
@@ -97,6 +117,8 @@ def certify_command(
     Example: practicum use dkw-certificate certify risks.csv --column error --n-column n
     --divergence kl --eps 0.2 --delta 0.05 --level 0.3 --plot cert.html
     """
+    _check_files(plot, out)
+    _check_wasserstein(divergence, lipschitz, curves)
     found = read_risks(
         file,
         column=column,
@@ -105,34 +127,46 @@ def certify_command(
         percent=percent,
         unbounded=unbounded,
     )
-    with _notes():
+    levels = _levels(level, percent, unbounded)
+    kind = losses or _loss_kind(found)
+    sizes = None if unbounded else found.n
+    notes = [*_used(found, kind, method, unbounded), *_percent_note(level, percent)]
+    print("\n".join(notes))
+    with _notes(), _in_words_of_the_command_line(file, found):
         certificate = certify(
             found.risks,
-            None if unbounded else found.n,
+            sizes,
             eps=eps,
             divergence=divergence,
             delta=delta,
             method=method,
             lipschitz=lipschitz,
-            curves=_own_curves(curves, found.clients) if curves else None,
-            losses=losses or ("01" if found.is_error_rate and found.n is not None else "bounded"),
+            curves=_own_curves(curves, found) if curves else None,
+            losses=kind,
             few=few,
             unbounded=unbounded,
+            clients=found.labels,
         )
-    if found.n is None and not unbounded:
-        print("No column of sample sizes: the risks are taken as exact.")
-    _report(certificate, level)
+    _report(certificate, levels)
     print(ASSUMPTIONS)
-    if method == "program":
-        print("The published program is not valid for many clients and rare events; see exact.")
-    _write(certificate, level, plot, out, f"Certificate from {file.name}")
+    about = {
+        "about": "the true risks" if sizes is not None else "the reported numbers",
+        "column": found.column,
+        "notes": notes,
+    }
+    if out:
+        # with finite samples the reported numbers are not the risks themselves
+        proven = certificate.certified and not (unbounded and found.n is not None)
+        _write(certificate, levels, out, {"certified": proven, **about})
+    if plot:
+        _draw({"Certificate": _picture(certificate)}, plot, f"Certificate from {file.name}")
 
 
 @app.command()
 def band(
     file: File,
     delta: Delta = 0.05,
-    level: Level = [0.1, 0.2, 0.3, 0.5],  # noqa: B006
+    level: Level = None,
     column: Column = None,
     percent: Percent = False,
     prob: Annotated[
@@ -145,24 +179,43 @@ def band(
 
     Example: practicum use dkw-certificate band risks.csv --prob 0.8
     """
+    _check_files(plot, out)
+    if prob is not None and not 0 < prob < 1:
+        raise InputError(
+            f"--prob is {prob:g}; between 0 and 1 expected", "--prob 0.8 is the 80 % quantile"
+        )
     found = read_risks(file, column=column, percent=percent)
-    with _notes():
+    levels = _levels(level, percent)
+    notes = [_direction(found), "The band is about the numbers as they are reported."]
+    if found.n is not None:
+        notes.append(f"Sample sizes: column {found.n_column!r} is not used; see certify.")
+    print("\n".join(notes + _percent_note(level, percent)))
+    with _notes(), _in_words_of_the_command_line(file, found):
         certificate = dkw_band(found.risks, delta)
     width = dkw_half_width(len(found.risks), delta)
-    print(f"{len(found.risks)} clients: the band is {width:.4f} wide on either side.")
-    _report(certificate, level)
+    print(f"{count(len(found.risks))}: the band is {width:.4f} wide on either side.")
+    _report_band(certificate, levels)
     if prob is not None:
         low, high = dkw_quantile(found.risks, prob, delta)
         ends = "unbounded below" if low == -math.inf else f"{low:.4g}"
         ends += " to " + ("unbounded above" if high == math.inf else f"{high:.4g}")
-        print(f"The {prob:g} quantile of the clients' risks: {ends}.")
-    _write(certificate, level, plot, out, f"DKW band from {file.name}")
+        print(f"The {prob:g} quantile of the clients' reported risks: {ends}.")
+    if out:
+        about = {"about": "the reported numbers", "column": found.column, "notes": notes}
+        _write(certificate, levels, out, {"certified": True, **about})
+    if plot:
+        _draw({"Band": _picture(certificate)}, plot, f"DKW band from {file.name}")
 
 
 @app.command()
 def afford(
     file: File,
-    level: Annotated[float, typer.Option(help="The risk that is too much.")] = 0.3,
+    level: Annotated[
+        float | None,
+        typer.Option(
+            help="The risk that is too much; in percent with --percent.", show_default="0.3"
+        ),
+    ] = None,
     share: Annotated[float, typer.Option(help="Share of clients that may reach it.")] = 0.1,
     divergence: Annotated[FDivergence, typer.Option(help="Distance between networks.")] = "chi2",
     delta: Delta = 0.05,
@@ -177,32 +230,38 @@ def afford(
 
     Example: practicum use dkw-certificate afford risks.csv --level 0.3 --share 0.1 --plot a.html
     """
+    _check_files(plot)
     found = read_risks(file, column=column, n_column=n_column, percent=percent)
-    kind = losses or ("01" if found.is_error_rate and found.n is not None else "bounded")
+    asked = None if level is None else [level]
+    risk = _levels(asked, percent)[0] if asked else DEFAULT_LEVEL
+    kind = losses or _loss_kind(found)
+    print("\n".join([*_used(found, kind, "exact", False), *_percent_note(asked, percent)]))
     options: dict[str, Any] = {"delta": delta, "losses": kind, "few": few}
-    with _notes():
+    options["clients"] = found.labels
+    with _notes(), _in_words_of_the_command_line(file, found):
         largest = affordable_shift(
-            found.risks, found.n, level=level, share=share, divergence=divergence, **options
+            found.risks, found.n, level=risk, share=share, divergence=divergence, **options
         )[0]
     if largest == 0:
         print(
-            f"None: {100 * share:g} % of the clients at risk {level:g} or more cannot be certified "
-            f"even for this network, with {len(found.risks)} clients."
+            f"No shift can be afforded: that at most {100 * share:g} % of the clients have risk "
+            f"{risk:g} or more cannot be certified even for this network, with "
+            f"{count(len(found.risks))}."
         )
     else:
         print(
             f"In every network within {divergence} {largest:.4g} of this one, at most "
-            f"{100 * share:g} % of the clients have risk {level:g} or more (confidence "
+            f"{100 * share:g} % of the clients have risk {risk:g} or more (confidence "
             f"{100 * (1 - delta):g} %)."
         )
     if plot:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", UserWarning)
             figures = {
-                "How much shift can I afford?": _afford_figure(found, divergence, level, options),
+                "How much shift can I afford?": _afford_figure(found, divergence, risk, options),
                 "What is certified as the radius grows": _radius_figure(found, divergence, options),
             }
-        print(_write_picture(figures, plot, f"Affordable shift from {file.name}"))
+        _draw(figures, plot, f"Affordable shift from {file.name}")
 
 
 @app.command()
@@ -218,10 +277,14 @@ def shift(
 
     Example: practicum use dkw-certificate shift last_year.csv this_year.csv --divergence kl
     """
-    both = [read_risks(f, column=column, percent=percent).risks for f in (source, target)]
+    files = source, target
+    read = [read_risks(f, column=column, percent=percent) for f in files]
+    both = [found.risks for found in read]
     eps = estimate_shift(both[0], both[1], divergence, bins)
+    for file, found in zip(files, read, strict=True):
+        print(f"{file}: {_direction(found)}")
     print(
-        f"{divergence} about {eps:.3g} between {len(both[0])} and {len(both[1])} clients, in "
+        f"{divergence} about {eps:.3g} between {len(both[0])} and {count(len(both[1]))}, in "
         f"{bins} bins. A diagnostic: it has no confidence level, and coarser bins make it smaller. "
         "Do not certify the second network with a radius estimated from it."
     )
@@ -245,6 +308,7 @@ def simulate(
 
     Example: practicum use dkw-certificate simulate --data fashion-mnist --clients 500 --seed 0
     """
+    _check_files(plot)
     fleet = image_fleet(data, model=model, seed=seed, folder=folder)
     errors, sizes = fleet.draw(samples, n_clients=clients, rng=np.random.default_rng(seed))
     eps = fleet.radius(divergence)
@@ -263,7 +327,96 @@ def simulate(
         print(f"{level:5g}  {seen:5.3f}  {source:13.3f}  {target:13.3f}  {bound:18.3f}")
     if plot:
         figure = _picture(certificate, fleet.target_tail(certificate.levels))
-        print(_write_picture({"Certificate and truth": figure}, plot, f"Simulated {data}"))
+        _draw({"Certificate and truth": figure}, plot, f"Simulated {data}")
+
+
+# --- what was asked for --------------------------------------------------------------------------
+
+
+def _check_files(plot: Path | None, out: Path | None = None) -> None:
+    """Names that nothing can be written to are refused before the work."""
+    if out is not None and out.suffix.lower() not in TABLES:
+        raise InputError(f"--out {out}: written are {', '.join(TABLES)}")
+    if plot is not None and plot.suffix.lower() not in PICTURES:
+        raise InputError(f"--plot {plot}: pictures are {', '.join(PICTURES)}")
+
+
+def _check_wasserstein(divergence: str, lipschitz: float | None, curves: Path | None) -> None:
+    given = [n for n, v in (("--lipschitz", lipschitz), ("--curves", curves)) if v is not None]
+    if divergence != "wasserstein" and given:
+        raise InputError(
+            f"{' and '.join(given)}: only with Wasserstein distance", "say --divergence wasserstein"
+        )
+    if divergence == "wasserstein" and len(given) != 1:
+        raise InputError(
+            "--divergence wasserstein needs one of two more options, not both",
+            "--lipschitz L: how much the risk can change per unit of distance; --curves FILE: the "
+            "clients' robust curves, with columns client, rho and value",
+        )
+
+
+def _levels(asked: list[float] | None, percent: bool, unbounded: bool = False) -> list[float]:
+    """Risk levels as fractions, checked; the usual ones where none are named."""
+    if not asked:
+        return list(LEVELS)
+    top = math.inf if unbounded else 100.0 if percent else 1.0
+    for level in asked:
+        if not (0 <= level <= top and math.isfinite(level)):
+            ends = "0 to 100, in percent like the file," if percent else "0 to 1"
+            hint = "0 or more expected" if unbounded else f"{ends} expected"
+            if 1 < level <= 100 and not percent:
+                hint += f"; {level:g} % is --level {level / 100:g}"
+            raise InputError(f"--level is {level:g}; it is no risk", hint)
+    return [level / 100 if percent else level for level in asked]
+
+
+def _percent_note(asked: list[float] | None, percent: bool) -> list[str]:
+    if not percent or not asked:
+        return []
+    read = ", ".join(f"{level:g} % is risk {level / 100:g}" for level in asked)
+    return [f"Levels are percentages, like the file: {read}."]
+
+
+def _loss_kind(found: ClientRisks) -> Losses:
+    return "01" if found.is_error_rate and found.n is not None else "bounded"
+
+
+def _direction(found: ClientRisks) -> str:
+    """Which column the risks are, which way round, and which others they might have been."""
+    words = f"risk = {'1 - ' * found.inverted}column {found.column!r}"
+    if found.passed_over:
+        others = " or ".join(map(repr, found.passed_over))
+        words += f", not column {others} (choose with --column)"
+    return words + "."
+
+
+def _used(found: ClientRisks, kind: Losses, method: str, unbounded: bool) -> list[str]:
+    """What of the file the certificate rests on, a line each."""
+    if unbounded:
+        lines = [_direction(found), "The certificate is about the losses as they are reported."]
+        if found.n is not None:
+            lines.append(
+                f"Sample sizes: column {found.n_column!r} is not used, as what n samples say about "
+                "an unbounded mean has no limit."
+            )
+        return lines
+    if found.n is None:
+        return [
+            _direction(found),
+            "No column of sample sizes (name it with --n-column): the risks are taken as exact.",
+        ]
+    sizes = f"; n = column {found.n_column!r}"
+    if method != "exact":
+        return [_direction(found)[:-1] + sizes + "."]
+    meaning = {"01": "shares of wrong answers", "bounded": "means of losses in [0, 1]"}[kind]
+    lines = [f"{_direction(found)[:-1]}{sizes}; the risks are {meaning} (--losses {kind})."]
+    decimals = rounded_to(found.risks, found.n) if kind == "01" else None
+    if decimals is not None and decimals < DECIMALS:
+        lines.append(
+            f"The rates were rounded to {decimals} decimal{'s' * (decimals != 1)}: each counts as "
+            "the largest share of n that rounds to it."
+        )
+    return lines
 
 
 # --- helpers -------------------------------------------------------------------------------------
@@ -278,18 +431,36 @@ class _notes(warnings.catch_warnings):
         warnings.showwarning = lambda message, *_: print(f"Note: {message}.")  # type: ignore[assignment]
 
 
-def _own_curves(path: Path, clients: tuple[str, ...]) -> RobustCurves:
+@contextmanager
+def _in_words_of_the_command_line(file: Path, found: ClientRisks) -> Iterator[None]:
+    """Errors name the file and column or the option; ``few="keep"`` becomes ``--few keep``."""
+    try:
+        yield
+    except InputError as error:
+        message, hint = error.message, error.hint or ""
+        if re.match(r"(eps|delta|share|lipschitz) is ", message):
+            message = f"--{message}"
+        elif str(file) not in message and "program" not in message:
+            message = f"{file}, column {found.column!r}: {message}"
+        hint = re.sub(r"\b(few|losses|method|delta)=[\"']?([\w.]+)[\"']?", r"--\1 \2", hint)
+        raise InputError(message, hint or None) from None
+
+
+def _own_curves(path: Path, found: ClientRisks) -> RobustCurves:
     """The curves in the order of the risks."""
     rhos, values, names = read_curves(path)
     place = {name: k for k, name in enumerate(names)}
-    absent = [c for c in clients if c not in place]
+    absent = [label for c, label in zip(found.clients, found.labels, strict=True) if c not in place]
     if absent:
-        raise InputError(f"{path}: no curve for client {', '.join(absent[:10])}")
-    return RobustCurves.of(rhos, values[[place[c] for c in clients]], clients)
+        raise InputError(
+            f"{path}: no curve for {', '.join(absent[:10])}",
+            None if found.named else "name the column of the clients with --client-column",
+        )
+    return RobustCurves.of(rhos, values[[place[c] for c in found.clients]], found.clients)
 
 
 def _report(certificate: Certificate, levels: list[float]) -> None:
-    print(f"{certificate.scope} ({certificate.K} clients):")
+    print(f"{certificate.scope} ({count(certificate.K)}):")
     for level in sorted(levels):
         share = certificate.at(level)
         print(f"  at most {100 * share:.3g} % of the clients have risk {level:g} or more")
@@ -301,27 +472,32 @@ def _report(certificate: Certificate, levels: list[float]) -> None:
         print(f"  the mean risk is at most {certificate.mean_upper:.3g}")
 
 
-def _write(
-    certificate: Certificate, levels: list[float], plot: Path | None, out: Path | None, title: str
-) -> None:
-    if out:
-        writers = {
-            ".csv": lambda p: certificate.to_frame().to_csv(p, index=False),
-            ".parquet": lambda p: certificate.to_frame().to_parquet(p, index=False),
-            ".json": lambda p: p.write_text(_as_json(certificate, levels), encoding="utf-8"),
-        }
-        if out.suffix.lower() not in writers:
-            raise InputError(f"{out}: written are {', '.join(writers)}")
-        print(write_atomically(out, writers[out.suffix.lower()]))
-    if plot:
-        print(_write_picture({"Certificate": _picture(certificate)}, plot, title))
+def _report_band(certificate: Certificate, levels: list[float]) -> None:
+    """Both sides, as the band holds on both."""
+    print(f"{certificate.scope}:")
+    for level in sorted(levels):
+        low = certificate.lower_at(level)
+        print(
+            f"  between {100 * low:.3g} % and {100 * certificate.at(level):.3g} % of the clients "
+            f"report risk {level:g} or more"
+        )
+    print(f"  the mean of what is reported is at most {certificate.mean_upper:.3g}")
 
 
-def _as_json(certificate: Certificate, levels: list[float]) -> str:
+def _write(certificate: Certificate, levels: list[float], out: Path, about: dict[str, Any]) -> None:
+    writers = {
+        ".csv": lambda p: certificate.to_frame().to_csv(p, index=False),
+        ".parquet": lambda p: certificate.to_frame().to_parquet(p, index=False),
+        ".json": lambda p: p.write_text(_as_json(certificate, levels, about), encoding="utf-8"),
+    }
+    print(f"Written: {write_atomically(out, writers[out.suffix.lower()])}")
+
+
+def _as_json(certificate: Certificate, levels: list[float], about: dict[str, Any]) -> str:
     mean, finite = certificate.mean_upper, math.isfinite(certificate.mean_upper)
     return json.dumps(
         {
-            "certified": certificate.certified,
+            **about,
             "method": certificate.method,
             "divergence": certificate.divergence,
             "eps": certificate.eps,
@@ -332,6 +508,7 @@ def _as_json(certificate: Certificate, levels: list[float]) -> str:
             "assumptions": ASSUMPTIONS,
         },
         indent=2,
+        ensure_ascii=False,
     )
 
 
@@ -387,16 +564,15 @@ def _radius_figure(found: Any, divergence: FDivergence, options: dict) -> Any:
     return figure
 
 
-def _write_picture(figures: dict[str, Any], path: Path, title: str) -> Path:
-    suffix = path.suffix.lower()
-    if suffix in (".html", ".htm"):
-        return write_figures(figures, path, title)
-    if suffix not in (".png", ".svg", ".pdf"):
-        raise InputError(f"{path}: pictures are .html, .png, .svg or .pdf")
+def _draw(figures: dict[str, Any], path: Path, title: str) -> None:
+    """Write the figures (.html) or the first of them, and say where."""
+    if path.suffix.lower() in (".html", ".htm"):
+        print(f"Written: {write_figures(figures, path, title)}")
+        return
     figure = next(iter(figures.values()))
     figure.update_layout(paper_bgcolor="white", plot_bgcolor="white")
     try:
-        return write_atomically(
+        written = write_atomically(
             path, lambda p: figure.write_image(p, width=900, height=500, scale=2)
         )
     except InputError:
@@ -406,3 +582,4 @@ def _write_picture(figures: dict[str, Any], path: Path, title: str) -> Path:
         raise InputError(
             f"{path}: this machine cannot draw it ({reason})", "name a file that ends in .html"
         ) from error
+    print(f"Written: {written}")

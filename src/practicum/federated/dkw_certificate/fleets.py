@@ -43,7 +43,7 @@ CLASSES_OF_A_NUMBER = 10  # a numeric target with more values is cut at its medi
 FEWEST_RECORDS = 40
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)  # arrays have no single truth value
 class Fleet:
     """A law over clients: kinds of clients, each with the true risks of equally likely members.
 
@@ -56,6 +56,11 @@ class Fleet:
         Shares of the kinds in the source network.
     target_mix : tuple of float
         Shares of the kinds in the network to come.
+
+    Raises
+    ------
+    InputError
+        Risks outside [0, 1], or shares that do not fit the kinds or do not sum to one.
 
     Examples
     --------
@@ -73,6 +78,17 @@ class Fleet:
     risks: tuple[np.ndarray, ...]
     mix: tuple[float, ...]
     target_mix: tuple[float, ...]
+
+    def __post_init__(self) -> None:
+        for risks in self.risks:
+            if not len(risks) or not (np.abs(risks - 0.5) <= 0.5 + 1e-9).all():
+                raise InputError(f"{self.name}: a kind's risks are none or leave [0, 1]")
+        for name, mix in (("mix", self.mix), ("target_mix", self.target_mix)):
+            if len(mix) != len(self.risks) or min(mix) < 0 or not abs(sum(mix) - 1) < 1e-9:
+                raise InputError(
+                    f"{name} is {mix}; a share for each of {len(self.risks)} kinds expected",
+                    "shares are at least 0 and sum to 1",
+                )
 
     def tail(
         self, levels: Real[np.ndarray, " G"] | Sequence[float | int]
@@ -118,7 +134,15 @@ class Fleet:
         """Independent clients, and their error rates on n samples each (None: exact risks).
 
         n independent samples with 0-1 losses give a binomial number of errors; it is drawn as such.
+
+        Raises
+        ------
+        InputError
+            Fewer than one sample or client.
         """
+        for name, number in (("n", n), ("n_clients", n_clients)):
+            if number is not None and number < 1:
+                raise InputError(f"{name} is {number}; at least 1 expected")
         rng = rng or np.random.default_rng(0)
         kind = rng.choice(len(self.mix), size=n_clients, p=self.mix)
         place = rng.random(n_clients)

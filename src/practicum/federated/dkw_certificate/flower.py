@@ -159,6 +159,7 @@ class CertifyStrategy(FedAvg):
             )
         if options.get("unbounded"):
             sizes = None
+        options.setdefault("clients", [f"node {node}" for node in report["node"]])
         return certify(report["risk"].to_numpy(), sizes, eps=self.eps, **options)
 
 

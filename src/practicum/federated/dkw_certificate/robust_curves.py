@@ -17,13 +17,14 @@ import numpy as np
 from jaxtyping import Float, Int, Real
 
 from practicum.errors import InputError, MissingExtra
+from practicum.federated.dkw_certificate.bands import as_numbers
 
 CurveLoss = Literal["xent", "01"]
 N_GAMMAS = 16
 CHUNK = 8192  # perturbed samples in one batch
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)  # arrays have no single truth value
 class RobustCurves:
     r"""One nondecreasing curve a client, replaced by its concave envelope.
 
@@ -63,7 +64,7 @@ class RobustCurves:
             Shapes that do not fit, a grid that does not ascend from 0, or a curve that decreases or
             leaves [0, 1]; the client is named.
         """
-        grid, curves = np.asarray(rhos, dtype=float), np.asarray(values, dtype=float)
+        grid, curves = as_numbers(rhos, "rhos"), as_numbers(values, "curves")
         if curves.ndim != 2 or grid.shape != curves.shape[1:] or len(grid) < 2 or not len(curves):
             raise InputError(
                 f"curves of shape {curves.shape} on a grid of shape {grid.shape}",

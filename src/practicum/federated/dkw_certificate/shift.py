@@ -8,7 +8,10 @@ import numpy as np
 from jaxtyping import Real
 
 from practicum.errors import InputError
+from practicum.federated.dkw_certificate.bands import as_numbers
 from practicum.federated.dkw_certificate.worst_case import FDivergence, check_divergence
+
+MOST_BINS = 1000  # more say nothing about a few thousand clients
 
 
 def estimate_shift(
@@ -32,11 +35,12 @@ def estimate_shift(
         Risks (or accuracies) of the clients of either network.
     divergence : {"chi2", "kl"}
     bins : int
+        1 to 1000.
 
     Raises
     ------
     InputError
-        Empty or non-finite numbers, fewer than one bin, or an unknown divergence.
+        Empty or non-finite numbers, no bin or too many, or an unknown divergence.
 
     Examples
     --------
@@ -48,12 +52,14 @@ def estimate_shift(
     check_divergence(divergence)
     both = []
     for name, values in (("source", source), ("target", target)):
-        x = np.asarray(values, dtype=float)
+        x = as_numbers(values, name)
         if x.ndim != 1 or not len(x) or not np.isfinite(x).all():
             raise InputError(f"{name} must be a list of finite numbers, one a client")
         both.append(x)
-    if bins < 1:
-        raise InputError(f"bins is {bins}; at least one is needed")
+    if not 1 <= bins <= MOST_BINS or bins != int(bins):
+        raise InputError(
+            f"bins is {bins}; at least one is needed", f"a whole number, at most {MOST_BINS}"
+        )
     joint = np.concatenate(both)
     if joint.min() == joint.max():
         return 0.0

@@ -34,7 +34,7 @@ MISSES = (0.2, 0.1, 0.05, 0.02, 0.01, 1e-3, 1e-5)  # for equal n, all at no extr
 MISS = 0.05  # for unequal n
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)  # arrays have no single truth value
 class SourceTail:
     """A nonincreasing step function above P(R >= level), simultaneously in the level.
 

@@ -22,7 +22,7 @@ from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Annotated, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 import numpy as np
 import plotly.graph_objects as go
@@ -36,6 +36,7 @@ from practicum.data.risks import (
     find_column,
     read_risk_frame,
     read_risks,
+    risk_like_columns,
 )
 from practicum.data.table import read_table
 from practicum.errors import InputError, PracticumError
@@ -68,6 +69,9 @@ from practicum.study import (
     rate,
 )
 from practicum.study.plots import add_ribbon, colours, new_figure, translucent
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 DELTA = 0.05
 EPS = 0.2
@@ -743,13 +747,23 @@ class CertificateStudy(Study):
         seeds = scale.seeds(smoke=5, cpu=10, paper=10)
         if self.source is not None:
             runs = scale.pick(smoke=5, cpu=50, paper=200)
+            about = self._network_in_words()
             for seed in seeds:
                 for arm in self._arms_for(self.divergence):
-                    yield self.trial(self.source.name, arm, seed, runs=runs)
+                    yield self.trial(self.source.name, arm, seed, runs=runs, network=about)
             return
         for seed in seeds:
             yield from self._ball(seed, scale)
             yield from self._others(seed, scale)
+
+    def _network_in_words(self) -> str:
+        """What a person's file was taken for, shown with the results."""
+        if self.records:
+            return f"rows spread over clients, logistic regression for {self.target!r}"
+        path, stamp = self.source.path, self.source.fingerprint
+        found = _own_risks(path, stamp, *self.columns)
+        sizes = f", n from column {found.n_column!r}" if found.n_column else ""
+        return f"risks {'1 - ' * found.inverted}column {found.column!r}{sizes}"
 
     def _ball(self, seed: int, scale: Scale) -> Iterable[Trial]:
         for divergence in ("chi2", "kl", "wasserstein"):
@@ -885,6 +899,8 @@ class CertificateStudy(Study):
         frame = _risk_frame_or_none(path)
         records = column is None and (frame is None or find_column(frame, RISK_COLUMNS) is None)
         if records:
+            if frame is not None:
+                target = _announced_target(path, frame, target)
             _own_records(path, source.fingerprint, target, 0)
         own = [0.0] if records else _own_risks(path, source.fingerprint, *columns).risks
         if not records and len(own) < FEWEST:
@@ -893,6 +909,26 @@ class CertificateStudy(Study):
             warnings.simplefilter("ignore", UserWarning)
             upper_bound("exact", np.asarray(own), None, eps, divergence, delta)
         return cls(eps, divergence, delta, columns, target, n_clients, n_samples, records)
+
+
+def _announced_target(path: Path, frame: pd.DataFrame, target: str | None) -> str:
+    """The column that a model of the records predicts; said, as risks may have been meant."""
+    likely = risk_like_columns(frame)
+    if target is None and likely:
+        raise InputError(
+            f"{path} has no column error, loss or accuracy, but {', '.join(map(repr, likely))}",
+            f"one risk a client: -o column={likely[0]!r} (and -o n_column=...); records, of which "
+            "clients are made: -o target=COLUMN to predict",
+        )
+    target = target or str(frame.columns[-1])
+    warnings.warn(
+        f"{path} has no column error, loss or accuracy: its rows are spread over simulated "
+        f"clients, and the errors of a logistic regression for {target!r} are certified (one risk "
+        "a client: -o column=NAME; another target: -o target=NAME)",
+        UserWarning,
+        stacklevel=3,
+    )
+    return target
 
 
 def _risk_frame_or_none(path: Path) -> Any:

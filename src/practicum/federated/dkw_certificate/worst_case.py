@@ -17,6 +17,7 @@ from jaxtyping import Float, Real
 from scipy import optimize, special
 
 from practicum.errors import InputError
+from practicum.federated.dkw_certificate.bands import as_number
 
 FDivergence = Literal["chi2", "kl"]
 HALVINGS = 60  # of an interval within [0, 1]: to the last bit
@@ -44,7 +45,7 @@ def check_radius(eps: float) -> float:
     InputError
         Negative or not a number.
     """
-    if not eps >= 0:
+    if not as_number(eps, "eps") >= 0:
         raise InputError(f"eps is {eps}; the radius of a ball is at least 0")
     return float(eps)
 
