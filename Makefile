@@ -24,7 +24,7 @@ demo: setup  ## Verify two methods at cpu scale and write report.html
 	$(BIN)/practicum report $(DEMO) --store out/demo.sqlite --scale cpu --out report.html
 
 test: setup  ## All tests but the slow ones
-	$(BIN)/python -m pytest -m 'not slow' --durations=10
+	$(BIN)/python -m pytest -m 'not slow' -n auto --dist loadfile --durations=10
 
 slow: setup  ## The tests that take longer
 	$(BIN)/python -m pytest -m slow

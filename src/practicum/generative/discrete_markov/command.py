@@ -1,0 +1,230 @@
+"""``practicum use discrete-markov``: fit a binary table, draw from the model, fill in holes."""
+
+from __future__ import annotations
+
+import sys
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import typer
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+app = typer.Typer(
+    no_args_is_help=True,
+    add_completion=False,
+    help="Learn a binary table: draw new rows, fill in missing bits, rate rows.",
+)
+
+Table = Annotated[Path, typer.Argument(help="CSV, TSV, Parquet, NPY, NPZ or JSONL of bits.")]
+Model = Annotated[Path, typer.Argument(help="What fit wrote.")]
+Calls = Annotated[int, typer.Option("--nfe", min=1, help="Calls of the network.")]
+Seed = Annotated[int, typer.Option(help="Of everything random.")]
+Device = Annotated[str, typer.Option(help="auto, cpu, cuda or mps.")]
+
+
+@app.command()
+def fit(
+    table: Table,
+    out: Annotated[Path, typer.Option(help="The model (safetensors).")] = Path("model.safetensors"),
+    cut: Annotated[
+        bool,
+        typer.Option(
+            "--cut",
+            help="Turn columns of more levels into yes/no questions: numbers above the median, "
+            "one question a level for words.",
+        ),
+    ] = False,
+    steps: Annotated[int, typer.Option(min=1, help="Of training.")] = 4000,
+    hidden: Annotated[int, typer.Option(min=1, help="Width of the network.")] = 128,
+    layers: Annotated[int, typer.Option(min=1, help="Hidden layers.")] = 3,
+    holdout: Annotated[float, typer.Option(help="Share of rows kept to rate the model.")] = 0.1,
+    seed: Seed = 0,
+    device: Device = "auto",
+) -> None:
+    """Train a model and say how well it knows rows it has not seen.
+
+    Example: practicum use discrete-markov fit votes.csv --steps 4000 --out votes.safetensors
+    """
+    import numpy as np
+
+    from practicum.errors import InputError
+    from practicum.generative.discrete_markov.baselines import BernoulliMixture, IndependentBits
+    from practicum.generative.discrete_markov.bits import BitTable, cut_table
+    from practicum.generative.discrete_markov.dmpm import DMPM
+
+    if not 0 <= holdout < 1:
+        raise InputError(f"--holdout {holdout}: a share in [0, 1)")
+    with _notes():
+        frame = _read(table)
+        if frame.isna().to_numpy().any():
+            raise InputError(
+                f"{table} has {int(frame.isna().any(axis=1).sum())} rows with empty cells",
+                "fit complete rows, then fill the others with: impute",
+            )
+        frame = cut_table(frame) if cut else frame
+        BitTable.of(frame, table.name)
+        order = np.random.default_rng(seed).permutation(len(frame))
+        kept = int(holdout * len(frame))
+        train, test = frame.iloc[order[kept:]], frame.iloc[order[:kept]]
+        model = DMPM(hidden=hidden, layers=layers, steps=steps, random_state=seed, device=device)
+        model.fit(train.reset_index(drop=True), progress=_progress(steps))
+        model.save(out)
+    d = model.n_features_in_
+    typer.echo(f"{table.name}: {len(train)} rows of {d} bits learned in {steps} steps.")
+    if kept >= 5:
+        bits = model.table_.encode(test) == 1
+        past = model.table_.encode(train) == 1
+        ours = model.score(test.reset_index(drop=True))
+        plain = IndependentBits().fit(past).log_likelihood(bits).mean()
+        with _notes():
+            mixed = BernoulliMixture(rng=np.random.default_rng(seed)).fit(past)
+        types = mixed.log_likelihood(bits).mean()
+        typer.echo(
+            f"Log-likelihood of {kept} rows held out, in nats a row: at least {ours:.2f}; "
+            f"a mixture of {mixed.n_components_} types {types:.2f}; independent bits {plain:.2f}."
+        )
+        if ours < plain:
+            typer.echo("The model knows less than the marginals: more rows, or fewer steps.")
+        elif ours < types:
+            typer.echo("The mixture knows more: it may be all you need (ours is a lower bound).")
+    typer.echo(f"Model: {out}")
+
+
+@app.command()
+def sample(
+    model: Model,
+    n: Annotated[int, typer.Option("-n", min=1, help="Rows.")] = 1000,
+    nfe: Calls = 32,
+    sampler: Annotated[
+        Literal["bridge", "frozen", "renoise", "euler"], typer.Option(help="How a step is taken.")
+    ] = "bridge",
+    out: Annotated[Path, typer.Option(help="CSV of the rows.")] = Path("samples.csv"),
+    seed: Seed = 0,
+    device: Device = "auto",
+) -> None:
+    """Draw rows, in the columns and levels of the table that was fitted.
+
+    Example: practicum use discrete-markov sample votes.safetensors -n 1000 --nfe 16 --out s.csv
+    """
+    from practicum.generative.discrete_markov.dmpm import DMPM
+    from practicum.study.report import write_atomically
+
+    fitted = DMPM.load(model, _device(device))
+    frame = fitted.sample_frame(n, steps=nfe, sampler=sampler, random_state=seed)
+    written = write_atomically(out, lambda p: frame.to_csv(p, index=False))
+    typer.echo(f"{n} rows, {nfe} calls of the network ({sampler} steps): {written}")
+
+
+@app.command()
+def impute(
+    model: Model,
+    table: Table,
+    draws: Annotated[int, typer.Option(min=1, help="Fillings of each row.")] = 20,
+    nfe: Calls = 32,
+    rounds: Annotated[
+        int, typer.Option(min=1, help="Repeats of each step: more, and bits agree better.")
+    ] = 8,
+    out: Annotated[Path, typer.Option(help="CSV, a row for each filling.")] = Path("imputed.csv"),
+    seed: Seed = 0,
+    device: Device = "auto",
+) -> None:
+    """Fill in the empty cells, several times over (multiple imputation).
+
+    Example: practicum use discrete-markov impute votes.safetensors holes.csv --draws 20
+    """
+    import numpy as np
+    import pandas as pd
+
+    from practicum.errors import InputError
+    from practicum.generative.discrete_markov.dmpm import DMPM
+    from practicum.study.report import write_atomically
+
+    fitted = DMPM.load(model, _device(device))
+    frame = _read(table)
+    if fitted.table_ is None:
+        raise InputError(f"{model} was fitted to an array", "use DMPM.load(...).impute in Python")
+    known = fitted.table_.encode(frame)
+    holes = np.isnan(known)
+    if not holes.any():
+        typer.echo(f"{table.name} has no empty cells.")
+        return
+    filled = fitted.impute(known, draws, nfe, rounds, random_state=seed)
+    parts = []
+    for k, bits in enumerate(filled, start=1):
+        part = fitted.table_.decode(bits)
+        part.insert(0, "row", np.arange(1, len(part) + 1))
+        part.insert(0, "draw", k)
+        parts.append(part)
+    every = pd.concat(parts, ignore_index=True)
+    written = write_atomically(out, lambda p: every.to_csv(p, index=False))
+    share = filled.mean(axis=0)[holes]
+    sure = float(np.mean((share < 0.1) | (share > 0.9)))
+    typer.echo(
+        f"{int(holes.sum())} empty cells in {int(holes.any(axis=1).sum())} of {len(frame)} rows, "
+        f"{draws} fillings each; in {100 * sure:.0f} % of the cells at least 9 of 10 agree."
+    )
+    typer.echo(f"Conditioning on the known cells is approximate ({rounds} rounds a step).")
+    typer.echo(f"Fillings: {written}")
+
+
+@app.command()
+def rate(
+    model: Model,
+    table: Table,
+    out: Annotated[Path, typer.Option(help="CSV of the bounds.")] = Path("rated.csv"),
+    device: Device = "auto",
+) -> None:
+    """Bound each row's log-likelihood from below: the least likely rows are odd ones.
+
+    Example: practicum use discrete-markov rate votes.safetensors new.csv
+    """
+    from practicum.generative.discrete_markov.dmpm import DMPM
+    from practicum.study.report import write_atomically
+
+    fitted = DMPM.load(model, _device(device))
+    frame = _read(table)
+    bounds = fitted.log_likelihood_bound(frame)
+    rated = frame.assign(log_likelihood_bound=bounds)
+    written = write_atomically(out, lambda p: rated.to_csv(p, index=False))
+    odd = ", ".join(str(i + 1) for i in bounds.argsort()[:5])
+    typer.echo(f"Mean {bounds.mean():.2f} nats a row; the least likely rows are {odd}.")
+    typer.echo(f"Bounds: {written}")
+
+
+def _read(path: Path) -> pd.DataFrame:
+    from practicum.data.table import read_table
+
+    return read_table(path, numeric=False, missing="keep")
+
+
+def _device(name: str) -> str:
+    from practicum.models.training import resolve_device
+
+    return str(resolve_device(name))
+
+
+def _progress(steps: int):
+    """One line that is written over, on a terminal."""
+    if not sys.stderr.isatty():
+        return None
+
+    def show(step: int, loss: float) -> None:
+        print(f"\rstep {step} of {steps}, loss {loss:.3f}", end="", file=sys.stderr, flush=True)
+
+    return show
+
+
+@contextmanager
+def _notes() -> Iterator[None]:
+    """Warnings as plain lines."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        yield
+    for warning in caught:
+        if issubclass(warning.category, UserWarning):
+            typer.echo(f"Note: {warning.message}")
