@@ -23,6 +23,8 @@ demo: setup  ## Verify two methods at cpu scale and write report.html
 	$(BIN)/practicum verify $(DEMO) --scale cpu --store out/demo.sqlite
 	$(BIN)/practicum report $(DEMO) --store out/demo.sqlite --scale cpu --out report.html
 
+# one thread a process: two workers with two threads each would wait for one another
+test slow: export OMP_NUM_THREADS := 1
 test: setup  ## All tests but the slow ones
 	$(BIN)/python -m pytest -m 'not slow' -n auto --dist loadfile --durations=10
 

@@ -464,6 +464,26 @@ def test_the_command_fits_draws_fills_and_rates(practicum, votes, tmp_path):
     assert (pd.read_csv(tmp_path / "rated.csv")["log_likelihood_bound"] < 0).all()
 
 
+def test_rare_levels_and_cut_tables_go_through_every_command(practicum, tmp_path):
+    frame = pd.DataFrame({"size": RNG.normal(size=80), "seen": np.where(FIRST[:80], "yes", "no")})
+    frame["rare"] = ["yes"] + ["no"] * 79
+    frame.to_csv(tmp_path / "t.csv", index=False)
+    use = ("use", "discrete-markov")
+    practicum(*use, "fit", "t.csv", "--cut", "--steps", 5, "--out", "new/m.st", "--seed", 1)
+    practicum(*use, "rate", "new/m.st", "t.csv")
+    frame.loc[3, "size"] = None
+    frame.to_csv(tmp_path / "holes.csv", index=False)
+    assert "1 empty cells in 1 of 80" in practicum(*use, "impute", "new/m.st", "holes.csv").stdout
+
+
+def test_a_damaged_model_is_refused(fitted, tmp_path):
+    state = {**fitted.network_.state_dict()}
+    state["body.0.bias"] = state["body.0.bias"] * np.nan
+    save_checkpoint(tmp_path / "d", state, {"model": "DMPM"})
+    with pytest.raises(InputError, match="damaged"):
+        DMPM.load(tmp_path / "d")
+
+
 def test_the_command_refuses_bad_input_in_one_line(practicum, votes, tmp_path):
     pd.DataFrame({"x": [1.5, 2.5, 3.5]}).to_csv(tmp_path / "numbers.csv", index=False)
     for arguments, words in (
@@ -472,6 +492,7 @@ def test_the_command_refuses_bad_input_in_one_line(practicum, votes, tmp_path):
         (("fit", "none.csv"), "no such file"),
         (("fit", "votes.csv", "--holdout", 2), "--holdout"),
         (("sample", "votes.csv"), "no model"),
+        (("fit", "votes.csv", "--out", "."), "is a folder"),
     ):
         done = practicum("use", "discrete-markov", *arguments, code=2)
         errors = [line for line in done.stderr.splitlines() if line.startswith("error:")]

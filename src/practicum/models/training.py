@@ -129,6 +129,9 @@ def save_checkpoint(
         with os.fdopen(handle, "wb") as file:
             file.write(data)
         os.replace(partial, path)
+    except OSError as error:
+        Path(partial).unlink(missing_ok=True)
+        raise InputError(f"cannot write {path}: {error.strerror}") from error
     except BaseException:
         Path(partial).unlink(missing_ok=True)
         raise
@@ -155,4 +158,7 @@ def load_checkpoint(path: str | Path) -> tuple[dict[str, Tensor], dict[str, Any]
         raise InputError(f"{path} is no model of Practicum's: {error}") from error
     if about.get("format") != FORMAT:
         raise InputError(f"{path} is no model of Practicum's", "it was saved by another program")
+    spoilt = [name for name, t in state.items() if not torch.isfinite(t).all()]
+    if spoilt:
+        raise InputError(f"{path} is damaged: {spoilt[0]} holds values that are no numbers")
     return state, json.loads(about["config"])

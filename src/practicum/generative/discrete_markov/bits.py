@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -175,6 +176,7 @@ def cut_table(frame: pd.DataFrame) -> pd.DataFrame:
             middle = float(values.median())
             if not (values > middle).any():  # more than half of the rows hold the largest value
                 middle = float(values[values < middle].max())
+            middle = float(f"{middle:.6g}")  # as the column's name will say
             columns[f"{name} > {middle:.6g}"] = values > middle
         elif levels <= MOST_LEVELS:
             for level in sorted(values.unique(), key=str):
@@ -188,6 +190,46 @@ def cut_table(frame: pd.DataFrame) -> pd.DataFrame:
         warnings.warn(
             f"turned into yes/no questions: {', '.join(turned)}", UserWarning, stacklevel=2
         )
+    return pd.DataFrame(columns)
+
+
+def ask(frame: pd.DataFrame, names: Sequence[str]) -> pd.DataFrame:
+    """The questions that :func:`cut_table` made of a table, put to another one; gaps stay gaps.
+
+    Parameters
+    ----------
+    frame : DataFrame
+    names : sequence of str
+        Columns of the table, or questions like ``height > 1.75`` and ``colour = red``.
+
+    Returns
+    -------
+    DataFrame
+        With the columns that could be made; the others are left to the caller's complaint.
+
+    Raises
+    ------
+    ValueError
+        Never for names that :func:`cut_table` made.
+
+    Examples
+    --------
+    >>> ask(pd.DataFrame({"x": [1.0, 3.0, None]}), ["x > 2"])["x > 2"].tolist()
+    [False, True, None]
+    """
+    there = {str(c): frame[c] for c in frame.columns}
+    columns: dict[str, Any] = {}
+    for name in names:
+        base, above, limit = name.rpartition(" > ")
+        word, equal, level = name.partition(" = ")
+        if name in there:
+            columns[name] = there[name]
+        elif above and base in there:
+            answers = pd.to_numeric(there[base], errors="coerce") > float(limit)
+            columns[name] = answers.astype(object).where(there[base].notna(), None)
+        elif equal and word in there:
+            answers = there[word].astype(str) == level
+            columns[name] = answers.astype(object).where(there[word].notna(), None)
     return pd.DataFrame(columns)
 
 

@@ -12,7 +12,10 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 if TYPE_CHECKING:
+    import numpy as np
     import pandas as pd
+
+    from practicum.generative.discrete_markov.dmpm import DMPM
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -23,7 +26,7 @@ app = typer.Typer(
 Table = Annotated[Path, typer.Argument(help="CSV, TSV, Parquet, NPY, NPZ or JSONL of bits.")]
 Model = Annotated[Path, typer.Argument(help="What fit wrote.")]
 Calls = Annotated[int, typer.Option("--nfe", min=1, help="Calls of the network.")]
-Seed = Annotated[int, typer.Option(help="Of everything random.")]
+Seed = Annotated[int, typer.Option(min=0, help="Of everything random.")]
 Device = Annotated[str, typer.Option(help="auto, cpu, cuda or mps.")]
 
 
@@ -59,6 +62,9 @@ def fit(
 
     if not 0 <= holdout < 1:
         raise InputError(f"--holdout {holdout}: a share in [0, 1)")
+    if out.is_dir():
+        raise InputError(f"--out {out} is a folder", "name a file in it")
+    out.parent.mkdir(parents=True, exist_ok=True)  # before the training, not after it
     with _notes():
         frame = _read(table)
         if frame.isna().to_numpy().any():
@@ -67,31 +73,33 @@ def fit(
                 "fit complete rows, then fill the others with: impute",
             )
         frame = cut_table(frame) if cut else frame
-        BitTable.of(frame, table.name)
-        order = np.random.default_rng(seed).permutation(len(frame))
-        kept = int(holdout * len(frame))
-        train, test = frame.iloc[order[kept:]], frame.iloc[order[:kept]]
+        levels = BitTable.of(frame, table.name)
+        bits = levels.encode(frame) == 1
+        order = np.random.default_rng(seed).permutation(len(bits))
+        kept = int(holdout * len(bits))
+        train, test = bits[order[kept:]], bits[order[:kept]]
+        if len(train) < 2:
+            raise InputError(f"{table}: {len(train)} rows are left to learn from")
         model = DMPM(hidden=hidden, layers=layers, steps=steps, random_state=seed, device=device)
-        model.fit(train.reset_index(drop=True), progress=_progress(steps))
+        model.fit(train, progress=_progress(steps))
+        model.table_ = levels
         model.save(out)
-    d = model.n_features_in_
-    typer.echo(f"{table.name}: {len(train)} rows of {d} bits learned in {steps} steps.")
+    typer.echo(f"{table.name}: {len(train)} rows of {bits.shape[1]} bits learned in {steps} steps.")
     if kept >= 5:
-        bits = model.table_.encode(test) == 1
-        past = model.table_.encode(train) == 1
-        ours = model.score(test.reset_index(drop=True))
-        plain = IndependentBits().fit(past).log_likelihood(bits).mean()
-        with _notes():
-            mixed = BernoulliMixture(rng=np.random.default_rng(seed)).fit(past)
-        types = mixed.log_likelihood(bits).mean()
+        ours = model.score(test)
+        plain = IndependentBits().fit(train).log_likelihood(test).mean()
+        mixed = BernoulliMixture(rng=np.random.default_rng(seed)).fit(train)
+        types = mixed.log_likelihood(test).mean()
         typer.echo(
             f"Log-likelihood of {kept} rows held out, in nats a row: at least {ours:.2f}; "
             f"a mixture of {mixed.n_components_} types {types:.2f}; independent bits {plain:.2f}."
         )
         if ours < plain:
-            typer.echo("The model knows less than the marginals: more rows, or fewer steps.")
+            typer.echo("The model knows less than the marginals: more --steps, or more rows.")
         elif ours < types:
-            typer.echo("The mixture knows more: it may be all you need (ours is a lower bound).")
+            typer.echo("The mixture is not behind: it may be all you need (ours is a lower bound).")
+    else:
+        typer.echo(f"Too few rows ({kept} held out) to say how good the model is.")
     typer.echo(f"Model: {out}")
 
 
@@ -140,15 +148,12 @@ def impute(
     import numpy as np
     import pandas as pd
 
-    from practicum.errors import InputError
     from practicum.generative.discrete_markov.dmpm import DMPM
     from practicum.study.report import write_atomically
 
     fitted = DMPM.load(model, _device(device))
     frame = _read(table)
-    if fitted.table_ is None:
-        raise InputError(f"{model} was fitted to an array", "use DMPM.load(...).impute in Python")
-    known = fitted.table_.encode(frame)
+    known = _encode(fitted, frame, table)
     holes = np.isnan(known)
     if not holes.any():
         typer.echo(f"{table.name} has no empty cells.")
@@ -188,7 +193,7 @@ def rate(
 
     fitted = DMPM.load(model, _device(device))
     frame = _read(table)
-    bounds = fitted.log_likelihood_bound(frame)
+    bounds = fitted.log_likelihood_bound(_encode(fitted, frame, table))
     rated = frame.assign(log_likelihood_bound=bounds)
     written = write_atomically(out, lambda p: rated.to_csv(p, index=False))
     odd = ", ".join(str(i + 1) for i in bounds.argsort()[:5])
@@ -200,6 +205,20 @@ def _read(path: Path) -> pd.DataFrame:
     from practicum.data.table import read_table
 
     return read_table(path, numeric=False, missing="keep")
+
+
+def _encode(fitted: DMPM, frame: pd.DataFrame, table: Path) -> np.ndarray:
+    """The table as the model's bits; questions of --cut are asked again."""
+    from practicum.errors import InputError
+    from practicum.generative.discrete_markov.bits import ask
+
+    if fitted.table_ is None:
+        raise InputError("the model was fitted to an array", "use DMPM.load(...) in Python")
+    try:
+        return fitted.table_.encode(ask(frame, fitted.table_.names))
+    except InputError as error:
+        hint = error.hint or "the model takes the columns and levels it was fitted to"
+        raise InputError(f"{table.name}: {error.message}", hint) from error
 
 
 def _device(name: str) -> str:

@@ -38,6 +38,24 @@ class BaselineResult:
     n: int
 
 
+def _columns(**parts: Any) -> list[np.ndarray]:
+    """Finite two-dimensional arrays of one length."""
+    arrays = {}
+    for name, part in parts.items():
+        values = np.asarray(part, dtype=float)
+        arrays[name] = values[:, None] if values.ndim == 1 else values
+        if not np.isfinite(arrays[name]).all():
+            row, column = np.argwhere(~np.isfinite(arrays[name]))[0]
+            raise InputError(
+                f"{name}, column {column}, row {row}: {arrays[name][row, column]} is no number",
+                "drop these rows, or fill them in",
+            )
+    if len({len(values) for values in arrays.values()}) > 1:
+        words = ", ".join(f"{name} {len(values)}" for name, values in arrays.items())
+        raise InputError(f"numbers of rows differ: {words}")
+    return list(arrays.values())
+
+
 def gcm_test(
     x: Matrix,
     y: Float[np.ndarray, "n k"],
@@ -64,7 +82,7 @@ def gcm_test(
     Raises
     ------
     InputError
-        Fewer than three rows, or lengths differ.
+        Fewer than three rows, lengths differ, or a value is no number.
 
     Examples
     --------
@@ -73,6 +91,7 @@ def gcm_test(
     >>> gcm_test(x, x[:, :1] + z[:, :1], z, rng=0).pvalue < 0.01
     True
     """
+    x, y, z = _columns(x=x, y=y, z=z)
     rng = np.random.default_rng(rng)
     of_x = KernelSmoother(shared=False).fit(z, x)
     of_y = KernelSmoother(shared=False).fit(z, y, like=of_x)
@@ -128,6 +147,7 @@ def pcm_test(
     >>> pcm_test(x, y, z, rng=0).pvalue < 0.01
     True
     """
+    x, y, z = _columns(x=x, y=y, z=z)
     n = len(x)
     if n < 20:
         raise InputError(f"{n} rows, at least 20 are needed to split")
@@ -205,6 +225,7 @@ def nested_f_test(
     >>> nested_f_test(x, x[:, :1] + z[:, :1], z).pvalue < 0.01
     True
     """
+    x, y, z = _columns(x=x, y=y, z=z)
     n = len(x)
     small = np.column_stack([np.ones(n), z])
     large = np.column_stack([small, x])

@@ -24,7 +24,8 @@ class _TestByDefault(TyperGroup):
     """``practicum use cmi-test FILE ...`` means the command ``test``."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        if args and args[0] not in self.commands and Path(args[0]).suffix:
+        known = args and (args[0] in self.commands or args[0].startswith("-"))
+        if args and not known and (Path(args[0]).suffix or Path(args[0]).exists()):
             args = ["test", *args]
         return super().parse_args(ctx, args)
 
@@ -38,6 +39,10 @@ PresetOption = Annotated[
 ]
 MissingOption = Annotated[
     Literal["refuse", "drop"], typer.Option(help="Rows with a missing value.")
+]
+RegressionOption = Annotated[
+    Literal["smoother", "lasso", "boosting", "network"],
+    typer.Option(help="Of Y on Z; boosting follows jumps and interactions."),
 ]
 OutOption = Annotated[
     Path | None, typer.Option("--out", help="Write figures to this HTML file.", show_default=False)
@@ -72,6 +77,7 @@ def run_test(
         str | None, typer.Option(help="Column that says which rows belong together.")
     ] = None,
     missing: MissingOption = "refuse",
+    regression: RegressionOption = "smoother",
     preset: PresetOption = "default",
     seed: SeedOption = 0,
     out: OutOption = None,
@@ -84,6 +90,7 @@ def run_test(
     """
     from practicum.stats.cmi_test.conditional_mean import null_draws
 
+    _refuse_output(out)
     roles = _Roles.of(data, response, candidates, given, ignore, groups)
     frame = _read(data, roles.used, missing)
     one = joint or len(roles.x) == 1
@@ -91,7 +98,7 @@ def run_test(
     if len(roles.x) > 4:
         together = f"{candidates} ({len(roles.x)} columns)"
     plan = [(together, roles.x)] if one else [(name, [name]) for name in roles.x]
-    options: dict[str, Any] = {"random_state": seed}
+    options: dict[str, Any] = {"random_state": seed, "regression": regression}
     if preset == "paper":
         options["preset"] = preset
     if len(plan) > 1:
@@ -133,6 +140,7 @@ def image(
 
     from practicum.stats.cmi_test.conditional_mean import null_draws
 
+    _refuse_output(out)
     if (box is None) == (tiles is None):
         raise InputError("one of --box and --tiles is needed", "--box 2:6,2:6, or --tiles 2")
     pictures, outcome = _read_images(data, images, labels)
@@ -361,7 +369,7 @@ def _table(tests: list[_Tested]) -> None:
     for test in tests:
         r = test.result
         size = "" if r.size_check is None else f"{r.size_check:.0%}"
-        p = [f"{value:.3f}" if value == value else "" for value in (r.pvalue, test.adjusted)]
+        p = [_p_words(value) for value in (r.pvalue, test.adjusted)]
         table.add_row(test.label, *p, _share(test.effect), _share(r.r2_y_given_z), size, str(r.n))
     Console(highlight=False, width=120).print(table)
 
@@ -376,6 +384,18 @@ def _words(names: list[str], last: str = "and") -> str:
     if len(names) > MOST_NAMED:
         names = [*names[: MOST_NAMED - 1], f"{len(names) - MOST_NAMED + 1} more"]
     return f" {last} ".join(filter(None, [", ".join(names[:-1]), names[-1]]))
+
+
+def _p_words(p: float) -> str:
+    """Three digits, and never 0.000."""
+    return "" if p != p else f"{p:.3f}" if p >= 0.001 else f"{p:.1g}"
+
+
+def _refuse_output(out: Path | None) -> None:
+    """Before the work, not after it."""
+    if out and (out.is_dir() or out.suffix.lower() not in (".html", ".htm")):
+        kind = "a folder" if out.is_dir() else "no page"
+        raise InputError(f"--out {out} is {kind}", "name a file that ends in .html")
 
 
 def _draw(tests: list[_Tested], y: list[str], out: Path, over_all: Any = None) -> None:

@@ -31,7 +31,7 @@ from practicum.stats.cmi_test.kernels import (
     pooled_kernel,
     standardise,
 )
-from practicum.stats.cmi_test.regressions import CrossFitted, make_regression
+from practicum.stats.cmi_test.regressions import CrossFitted, about_misfit, make_regression
 from practicum.stats.cmi_test.smoother import KernelSmoother
 from practicum.stats.cmi_test.tables import encode_columns
 
@@ -396,6 +396,8 @@ class ConditionalMeanTest(BaseEstimator):
         sampler = _Sampler.of(options["generator"], data, fold, streams[1], like)
         notes = [*data.notes, *sampler.notes, *regression.notes]
         notes += _about_wide(sampler.r2, data.z.shape[1])
+        if hasattr(regression, "left_out"):
+            notes += about_misfit(regression.left_out, data.z, data.groups)
         within = options["pairs"] == "within"
         blocks = fold if within else None
         kind = options["null"]
@@ -500,9 +502,15 @@ class _Data:
         parts = {k: encode_columns(v, k) for k, v in (("X", x), ("Y", y), ("Z", z))}
         arrays = {k: part.values for k, part in parts.items()}
         lengths = {k: len(a) for k, a in arrays.items()}
+        _same_index(X=x, Y=y, Z=z)
         if groups is not None:
             groups = np.asarray(groups)
             lengths["groups"] = len(groups)
+            if pd.isna(groups).any() and missing == "refuse":
+                raise InputError(
+                    f"{int(pd.isna(groups).sum())} rows have no group",
+                    "fill them in, or drop these rows with missing='drop'",
+                )
         if len(set(lengths.values())) > 1:
             words = ", ".join(f"{k} {n}" for k, n in lengths.items())
             raise InputError(f"numbers of rows differ: {words}")
@@ -528,12 +536,25 @@ class _Data:
         if groups is not None and groups.max() + 1 < 20:
             raise InputError(f"{groups.max() + 1} groups, at least 20 are needed")
         for name, part in parts.items():
+            _within_range(arrays[name], part.names, name)
             _varying(arrays[name], part.names, name)
         if arrays["X"].shape[1] + arrays["Z"].shape[1] >= n:
             notes.append(f"as many columns as rows ({n}): expect little power")
         notes += _about_outcome(arrays["Y"], parts["Y"].names)
         names = {k: part.names for k, part in parts.items()}
         return cls(arrays["X"], arrays["Y"], arrays["Z"], groups, names, tuple(notes))
+
+
+def _same_index(**parts: Any) -> None:
+    """Rows are paired by position; data frames that say otherwise are a mistake."""
+    labelled = {k: v.index for k, v in parts.items() if isinstance(v, pd.DataFrame | pd.Series)}
+    first = next(iter(labelled.items()), None)
+    for name, index in labelled.items():
+        if first and len(index) == len(first[1]) and not index.equals(first[1]):
+            raise InputError(
+                f"{first[0]} and {name} have different row labels",
+                f"align them, {name} = {name}.loc[{first[0]}.index], or pass arrays",
+            )
 
 
 def _finite(values: np.ndarray, names: Sequence[str], what: str, missing: str) -> np.ndarray:
@@ -554,6 +575,26 @@ def _finite(values: np.ndarray, names: Sequence[str], what: str, missing: str) -
             "fill them in, or drop these rows with missing='drop'",
         )
     return ~gaps.any(axis=1)
+
+
+HUGE, TINY = 1e100, 1e-100  # squares of what lies beyond are no longer numbers
+
+
+def _within_range(values: np.ndarray, names: Sequence[str], what: str) -> None:
+    """Refuse what squares and standard deviations cannot hold."""
+    huge = np.argwhere(np.abs(values) > HUGE)
+    if len(huge):
+        row, column = huge[0]
+        raise InputError(
+            f"{what} column {names[column]!r} holds {values[row, column]:g} in row {row}",
+            "correct the value, or rescale the column",
+        )
+    size = np.abs(values).max(axis=0)
+    for column in np.flatnonzero((size > 0) & (size < TINY)):
+        raise InputError(
+            f"{what} column {names[column]!r} holds nothing above {size[column]:g}",
+            "rescale the column",
+        )
 
 
 def _varying(values: np.ndarray, names: Sequence[str], what: str) -> None:
@@ -762,7 +803,8 @@ def _nulls(
             return multiplier_null(pairs, scaling(y, regression.refit(y)), groups)
 
         return multiplier_null(pairs, scaling(data.y, regression.fitted), groups), outer, again
-    scaled = data.y / data.y.std(axis=0, ddof=1)
+    # centred: the smoother keeps constants only up to rounding, and Y may be far from 0
+    scaled = (data.y - data.y.mean(axis=0)) / data.y.std(axis=0, ddof=1)
     refit = RefitNull(pairs, regression.root, groups)
     outer = refit(scaled)
     if kind == "refit":
@@ -857,6 +899,13 @@ def conditional_mean_importance(
         if absent:
             known = ", ".join(map(str, frame.columns[:12]))
             raise InputError(f"{role}: no column {absent[0]!r}", f"columns: {known}")
+    if adjust not in ("holm", "none"):
+        raise InputError(f"adjust={adjust!r}", "adjust is 'holm' or 'none'")
+    for name, columns in groups.items():
+        for role, names in (("response", y), ("given", _as_names(given or ()))):
+            both = [c for c in columns if c in names]
+            if both:
+                raise InputError(f"candidate {name}: {both[0]!r} is {role} too", "name it once")
     options.setdefault("n_boot", null_draws(len(groups)))
     rows = {}
     for name, columns in groups.items():

@@ -10,6 +10,8 @@ from jaxtyping import Float
 from sklearn.base import BaseEstimator, RegressorMixin, clone
 from sklearn.ensemble import HistGradientBoostingRegressor
 from sklearn.linear_model import LassoCV, LinearRegression
+from sklearn.model_selection import GroupKFold, KFold, cross_val_predict
+from sklearn.tree import DecisionTreeRegressor
 
 from practicum.errors import InputError
 from practicum.stats.cmi_test.smoother import KernelSmoother
@@ -63,6 +65,7 @@ class Smoothed:
     ) -> None:
         self.smoother = smoother.set_params(shared=True).fit(z, y, groups)
         self.root = smoother.hat_root()
+        self.left_out = smoother.left_out_
         self.r2 = float(smoother.r2_.mean())
         self.notes = about_fit(self.r2)
 
@@ -76,7 +79,8 @@ class CrossFitted:
         self.estimator, self.z, self.fold = estimator, z, fold
         self.folded = estimator is not None
         self.fitted = self.refit(y[:, :, None])[:, :, 0]
-        mse = ((y - self.fitted) ** 2).sum(axis=0)
+        self.left_out = y - self.fitted
+        mse = (self.left_out**2).sum(axis=0)
         self.r2 = float((1 - mse / ((y - y.mean(axis=0)) ** 2).sum(axis=0)).mean())
         self.notes = about_fit(self.r2)
 
@@ -128,6 +132,52 @@ def about_fit(r2: float) -> tuple[str, ...]:
     if r2 > OVERFIT:
         return (f"Z leaves almost nothing of Y unexplained (out-of-sample R² = {r2:.4f})",)
     return ()
+
+
+MISFIT = 0.02
+
+
+def about_misfit(
+    left_out: Float[np.ndarray, "n k"],
+    z: Float[np.ndarray, "n q"],
+    groups: np.ndarray | None = None,
+) -> tuple[str, ...]:
+    """A note where a shallow tree still predicts what the regression leaves.
+
+    Jumps and interactions in Z that X follows too are then taken for an effect of X, and the
+    self-check does not see it: its data come from the same regression.
+
+    Parameters
+    ----------
+    left_out : array, shape (n, k)
+        Out-of-sample residuals of Y given Z.
+    z : array, shape (n, q)
+    groups : array of int, shape (n,), optional
+
+    Raises
+    ------
+    ValueError
+        Lengths differ.
+
+    Examples
+    --------
+    >>> z = np.linspace(-1, 1, 200)[:, None]
+    >>> len(about_misfit(np.sign(z), z)), len(about_misfit(np.cos(99 * z), z))
+    (1, 0)
+    """
+    n = len(z)
+    tree = DecisionTreeRegressor(max_depth=3, min_samples_leaf=max(10, n // 20), random_state=0)
+    split = KFold(5, shuffle=True, random_state=0) if groups is None else GroupKFold(5)
+    predicted = cross_val_predict(tree, z, left_out, cv=split, groups=groups).reshape(n, -1)
+    left = ((left_out - predicted) ** 2).sum(axis=0)
+    r2 = float((1 - left / ((left_out - left_out.mean(axis=0)) ** 2).sum(axis=0)).max())
+    if not r2 > MISFIT:
+        return ()
+    return (
+        f"a tree on Z still predicts {100 * r2:.0f} % of what the regression of Y leaves: jumps or "
+        "interactions in Z that X follows too would be taken for an effect of X, and the "
+        "self-check cannot see it; compare with regression='boosting' (--regression boosting)",
+    )
 
 
 def make_regression(

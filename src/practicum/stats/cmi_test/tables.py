@@ -46,15 +46,20 @@ def column_names(path: str | Path) -> list[str]:
             if kind == ".parquet":
                 names = [str(name).strip() for name in pd.read_parquet(path).columns]
             else:  # as written: pandas renames the second of two equal names
+                separator = SEPARATORS[kind]
+                with path.open(encoding="utf-8-sig", errors="replace") as file:
+                    first = file.readline()
+                if separator == "," and ";" in first and "," not in first:
+                    separator = ";"  # as read_table takes it
                 head = pd.read_csv(
                     path,
-                    sep=SEPARATORS[kind],
+                    sep=separator,
                     header=None,
                     nrows=1,
                     dtype=str,
                     encoding="utf-8-sig",
                 )
-                read = pd.read_csv(path, sep=SEPARATORS[kind], nrows=0, encoding="utf-8-sig")
+                read = pd.read_csv(path, sep=separator, nrows=0, encoding="utf-8-sig")
                 written = head.iloc[0].fillna(pd.Series(read.columns))
                 names = [str(name).strip() for name in written]
         except (ValueError, OSError) as error:
