@@ -303,3 +303,24 @@ def test_a_missing_data_set_is_explained_by_the_command(practicum, tmp_path, mon
     monkeypatch.setattr(fed, "DEBIAN_FOLDER", tmp_path)
     with pytest.raises(InputError, match="apt-get install dataset-fashion-mnist"):
         fed.fashion_mnist(14, tmp_path)
+
+
+def test_a_log_that_lost_everything_says_so(tmp_path):
+    from practicum.federated.fedgwc import LossLog, published_interaction
+
+    with pytest.raises(InputError, match="no round has finite losses"):
+        published_interaction(LossLog(3))
+
+
+def test_a_client_without_finite_losses_is_named(tmp_path):
+    from practicum.federated.fedgwc import read_loss_log
+
+    rows = [(t, c, 0, np.nan if c == 2 else 1.0 + c) for t in range(3) for c in range(4)]
+    path = tmp_path / "l.csv"
+    pd.DataFrame(rows, columns=["round", "client", "step", "loss"]).to_csv(path, index=False)
+    with pytest.warns(UserWarning, match="no finite losses at all from 2"):
+        read_loss_log(path)
+    text = path.read_text().replace("1.0", "high", 1)
+    path.write_text(text)
+    with pytest.raises(InputError, match="column loss, row 1: a number expected, found 'high'"):
+        read_loss_log(path)

@@ -126,6 +126,8 @@ def published_interaction(log: LossLog, per_round: int | None = None) -> Float[n
     >>> published_interaction(log).round(3).tolist()
     [[0.404, 0.404, 0.404], [0.404, 0.404, 0.404], [0.191, 0.191, 0.191]]
     """
+    if not log.n_rounds:
+        raise InputError("no round has finite losses: training diverged", "lower the learning rate")
     m = int(np.median([len(clients) for clients, _, _ in log])) if per_round is None else per_round
     interaction = PublishedInteraction(log.n_clients, m)
     for rewards in log.rewards():

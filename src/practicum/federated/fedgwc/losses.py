@@ -281,8 +281,11 @@ def _refuse_columns(frame: pd.DataFrame, name: str) -> None:
         )
     for column in ("round", "step", "loss", *(["n"] if "n" in frame else [])):
         if not pd.api.types.is_numeric_dtype(frame[column]):
+            wrong = pd.to_numeric(frame[column], errors="coerce").isna() & frame[column].notna()
+            row = int(wrong.to_numpy().argmax())
             raise InputError(
-                f"{name}, column {column}: numbers expected, found {frame[column].iloc[0]!r}"
+                f"{name}, column {column}, row {row + 1}: a number expected, found "
+                f"{frame[column].iloc[row]!r}"
             )
     twice = frame.duplicated(["round", "client", "step"])
     if twice.any():
@@ -375,6 +378,14 @@ def read_loss_log(path: str | Path) -> LossLog:
     if caught and all(c in frame for c in COLUMNS):
         # rows without a loss are gone: so is the rest of their report, which counts as diverged
         steps = frame["step"].nunique()
+        every = read_table(path, ["client"], numeric=False, missing="keep")["client"].dropna()
+        lost = _in_order(list(set(every.unique()) - set(frame["client"].unique())))
+        if lost:
+            warnings.warn(
+                f"{path}: no finite losses at all from {', '.join(map(str, lost))}: left out",
+                UserWarning,
+                stacklevel=2,
+            )
         reported = frame.groupby(["round", "client"])["step"].transform("size")
         cut = frame.loc[reported < steps, "client"]
         if len(cut):
