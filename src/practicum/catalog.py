@@ -196,7 +196,7 @@ def get(slug: str) -> Method:
         return known[slug]
     import difflib
 
-    close = difflib.get_close_matches(slug, known, n=3, cutoff=0.4)
+    close = difflib.get_close_matches(slug, known, n=3, cutoff=0.5)
     hint = f"did you mean {' or '.join(close)}?" if close else "see: practicum list"
     raise UnknownMethod(f"there is no method {slug!r}", hint)
 
