@@ -53,7 +53,7 @@ def fitted():
 
 
 class Oracle(torch.nn.Module):
-    """The exact denoiser as a network: what flip_logits adds is taken off again."""
+    """The exact denoiser as a network: what flip_logits does is undone."""
 
     def __init__(self, mu0):
         super().__init__()
@@ -68,7 +68,7 @@ class Oracle(torch.nn.Module):
         posterior = kernel * self.law
         posterior /= posterior.sum(dim=1, keepdim=True)
         d = (posterior[..., None] * differs).sum(dim=1)
-        return (torch.logit(d) - torch.log((1 - a) / (1 + a))).to(t.dtype)
+        return (signs * (torch.log((1 - a) / (1 + a)) - torch.logit(d))).to(t.dtype)
 
 
 def test_with_the_exact_denoiser_the_bound_is_tight():
