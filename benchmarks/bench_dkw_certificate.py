@@ -4,7 +4,7 @@ Peers: the published K-variable program, written in CVXPY, compiled once, and so
 by Clarabel level by level; statsmodels' DKW band for the unshifted case. The bars: 1,000 levels for
 1,000 clients in under 50 ms, and at least 500 times faster than the conic program.
 
-Needs: pip install --no-deps cvxpy clarabel qdldl sparsediffpy statsmodels patsy
+Needs CVXPY and statsmodels, which the dev extra brings.
 """
 
 from __future__ import annotations

@@ -234,9 +234,10 @@ def test_verify_as_json(cli):
 
 
 @pytest.mark.parametrize("output", [("--out", "mine.csv"), ("--out=./mine.csv",)])
-def test_an_input_is_never_overwritten(cli, table, output):
+@pytest.mark.parametrize("data", [("--data", "mine.csv"), ("--data=mine.csv",)])
+def test_an_input_is_never_overwritten(cli, table, data, output):
     before = table.read_bytes()
-    error, hint = refused(cli("compare", "coin", "--data", table, *output, code=2))
+    error, hint = refused(cli("compare", "coin", *data, *output, code=2))
     assert "mine.csv is read and would be overwritten" in error
     assert "another output" in hint
     assert table.read_bytes() == before

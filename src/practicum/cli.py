@@ -625,12 +625,11 @@ def _refuse_overwriting(words: Sequence[str]) -> None:
     others: list[str] = []
     for before, word in zip(["", *words], words, strict=False):
         name, given, value = word.partition("=")
-        if name in OUTPUTS and given:
-            outputs.append(value)
-        elif before in OUTPUTS:
-            outputs.append(word)
-        elif not word.startswith("-"):
-            others.append(word)
+        if word.startswith("-"):
+            if given:
+                (outputs if name in OUTPUTS else others).append(value)
+        else:
+            (outputs if before in OUTPUTS else others).append(word)
     for target in outputs:
         if os.path.isfile(target) and any(
             os.path.isfile(other) and os.path.samefile(target, other) for other in others

@@ -194,6 +194,12 @@ def test_semicolons_as_spreadsheets_write_them(tmp_path, text, values):
     assert frame["a"].tolist() == values
 
 
+def test_tabs_in_a_file_called_csv(tmp_path):
+    path = tmp_path / "t.csv"
+    path.write_text("a\tb\n1\t2\n")
+    assert read_table(path)["b"].tolist() == [2]
+
+
 def test_a_folder_is_no_table(tmp_path):
     with pytest.raises(InputError, match="is a folder"):
         read_table(tmp_path)

@@ -41,8 +41,8 @@ def read_table(
     ----------
     path : str or Path
         ``.csv``, ``.tsv``, ``.parquet``, ``.npy``, ``.npz`` or ``.jsonl`` (also ``.txt`` as CSV).
-        A header with semicolons and no comma makes it a semicolon CSV, with decimal commas if
-        there are any.
+        A CSV whose header holds semicolons or tabs and no comma is read by those; with
+        semicolons, decimal commas are numbers.
         Arrays without names get the columns ``"0"``, ``"1"``, ...; an ``.npz`` must hold either one
         2-D array or several 1-D arrays of one length.
     columns : sequence of str, optional
@@ -136,15 +136,35 @@ def _read_delimited(path: Path, separator: str) -> _Raw:
 
     text = read_utf8(path)
     header, _, body = text.partition("\n")
-    decimal = "."
-    if separator == "," and ";" in header and "," not in header:
-        separator = ";"  # as spreadsheets write where the comma is the decimal sign
-        decimal = "," if re.search(r"\d,\d", body) else "."
+    separator = separator_of(header, separator)
+    decimal = "," if separator == ";" and re.search(r"\d,\d", body) else "."
     frame = pd.read_csv(path, sep=separator, decimal=decimal, encoding="utf-8-sig")
     lines = [number for number, line in enumerate(text.split("\n"), start=1) if line.strip()][1:]
     if len(lines) == len(frame):
         return _Raw(frame, "line", lines)
     return _Raw(frame, "row", range(1, len(frame) + 1))  # quoted cells hold line breaks
+
+
+def separator_of(header: str, usual: str = ",") -> str:
+    """What separates the columns of a header: a file called CSV may hold semicolons or tabs.
+
+    Spreadsheets write semicolons where the comma is the decimal sign.
+
+    Parameters
+    ----------
+    header : str
+        The first line.
+    usual : str
+        What the file's name promises; kept where the header holds it.
+
+    Examples
+    --------
+    >>> separator_of("a;b"), separator_of("a;b,c"), separator_of("a")
+    (';', ',', ',')
+    """
+    if usual != "," or "," in header:
+        return usual
+    return next((mark for mark in (";", "\t") if mark in header), usual)
 
 
 def _rows(frame: pd.DataFrame) -> _Raw:

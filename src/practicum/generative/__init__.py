@@ -4,13 +4,14 @@ import lazy_loader
 
 __getattr__, __dir__, __all__ = lazy_loader.attach(
     __name__,
-    submodules=["model_collapse"],
+    submodules=["discrete_markov", "model_collapse"],
     submod_attrs={
+        "discrete_markov": ["DMPM"],
         "model_collapse": [
             "gaussian_curve",
             "gaussian_generations",
             "run_generations",
             "value_of_synthetic",
-        ]
+        ],
     },
 )

@@ -15,6 +15,7 @@ from scipy.sparse.csgraph import breadth_first_order, minimum_spanning_tree
 from scipy.special import expit, logsumexp
 
 from practicum.errors import InputError
+from practicum.generative.discrete_markov.metrics import sliced_wasserstein
 
 SMOOTHING = 0.5  # Jeffreys' prior: half a success and half a failure
 
@@ -191,7 +192,11 @@ def _component_loglik(x: np.ndarray, share: np.ndarray, p: np.ndarray) -> np.nda
 
 
 class RBM:
-    """scikit-learn's restricted Boltzmann machine; the learning rate by pseudo-likelihood.
+    """scikit-learn's restricted Boltzmann machine, its learning rate by what it draws.
+
+    Pseudo-likelihood prefers large rates, with which a machine rates rows well and draws others
+    than it was shown; so the rate is chosen by the sliced Wasserstein distance of its draws to a
+    fifth of the rows, held out, and all rows are fitted with it.
 
     Parameters
     ----------
@@ -214,7 +219,7 @@ class RBM:
     def __init__(
         self,
         n_components: int = 64,
-        rates: tuple[float, ...] = (0.01, 0.05, 0.2),
+        rates: tuple[float, ...] = (0.003, 0.01, 0.03, 0.1),
         n_iter: int = 60,
         gibbs: int = 500,
         seed: int = 0,
@@ -223,23 +228,28 @@ class RBM:
         self.gibbs, self.seed = gibbs, seed
 
     def fit(self, X: Bool[np.ndarray, "n d"]) -> RBM:
-        """Fit one machine a rate and keep the best."""
+        """Choose the rate, then fit."""
+        held = np.random.default_rng(self.seed).permutation(len(X)) < max(1, len(X) // 5)
+        distances = {}
+        for rate in self.rates:
+            self._fit(X[~held], rate)
+            drawn = self.sample(1000, np.random.default_rng(self.seed))
+            lines = np.random.default_rng(self.seed)  # the same directions for every rate
+            distances[rate] = sliced_wasserstein(drawn, X[held], lines)
+        self.rate_ = min(distances, key=distances.__getitem__)
+        self._fit(X, self.rate_)
+        return self
+
+    def _fit(self, X: np.ndarray, rate: float) -> None:
         from sklearn.neural_network import BernoulliRBM
 
-        x = X.astype(float)
-        best = -np.inf
-        for rate in self.rates:
-            machine = BernoulliRBM(
-                self.n_components, learning_rate=rate, n_iter=self.n_iter, random_state=self.seed
-            )
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")
-                machine.fit(x)
-                quality = machine.score_samples(x).mean()
-            if quality > best:
-                best, self.machine_ = quality, machine
         self.start_ = X
-        return self
+        self.machine_ = BernoulliRBM(
+            self.n_components, learning_rate=rate, n_iter=self.n_iter, random_state=self.seed
+        )
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            self.machine_.fit(X.astype(float))
 
     def sample(self, n: int, rng: np.random.Generator) -> Bool[np.ndarray, "n d"]:
         """The end of ``gibbs`` steps of block Gibbs sampling."""

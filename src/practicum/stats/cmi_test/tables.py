@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from practicum.data.table import read_table
+from practicum.data.table import read_table, separator_of
 from practicum.errors import InputError
 
 RARE = 5  # rows below which a category is pooled with the other rare ones
@@ -46,11 +46,8 @@ def column_names(path: str | Path) -> list[str]:
             if kind == ".parquet":
                 names = [str(name).strip() for name in pd.read_parquet(path).columns]
             else:  # as written: pandas renames the second of two equal names
-                separator = SEPARATORS[kind]
                 with path.open(encoding="utf-8-sig", errors="replace") as file:
-                    first = file.readline()
-                if separator == "," and ";" in first and "," not in first:
-                    separator = ";"  # as read_table takes it
+                    separator = separator_of(file.readline(), SEPARATORS[kind])
                 head = pd.read_csv(
                     path,
                     sep=separator,
