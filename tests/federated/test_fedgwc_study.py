@@ -324,3 +324,26 @@ def test_a_client_without_finite_losses_is_named(tmp_path):
     path.write_text(text)
     with pytest.raises(InputError, match="column loss, row 1: a number expected, found 'high'"):
         read_loss_log(path)
+
+
+@pytest.mark.parametrize(
+    ("found", "asked", "together", "estimator", "words"),
+    [
+        (2, 0, 15.0, "joint", "speak for 2 groups"),
+        (1, 0, 15.0, "joint", "keep one model"),
+        (1, 2, 15.0, "joint", "because they were asked for"),
+        (1, 0, 2.0, "joint", "Too few rounds to tell"),
+        (1, 0, 15.0, "ema", "published rule finds no groups"),
+    ],
+)
+def test_what_the_losses_say_is_told_from_what_was_asked(found, asked, together, estimator, words):
+    from practicum.federated.fedgwc.command import _decision
+
+    assert words in _decision(found, asked, together, estimator)
+
+
+def test_the_client_is_no_label(practicum, tmp_path):
+    rows = pd.DataFrame({"site": np.arange(80) % 4, "x": np.arange(80.0), "y": np.arange(80) % 2})
+    rows.to_csv(tmp_path / "s.csv", index=False)
+    use = ("use", "fedgwc", "run", "--data", "s.csv", "--client", "site", "--rounds", 8)
+    assert "is the client and the label" in practicum(*use, "--label", "site", code=2).stderr

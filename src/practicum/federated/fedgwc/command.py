@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from practicum.federated.fedgwc.grouping import LossClusterer
     from practicum.federated.fedgwc.losses import LossLog
 
+ENOUGH = 10  # rounds that a pair of clients must have shared
+
 app = typer.Typer(no_args_is_help=True, add_completion=False)
 
 
@@ -53,17 +55,17 @@ def cluster(
     from practicum.study.report import write_atomically
 
     read = read_loss_log(log)
-    model = LossClusterer(
-        groups or None, estimator=estimator, view=view, min_co_samples=min_co_samples
-    ).fit(read)
+    settings = {"estimator": estimator, "view": view, "min_co_samples": min_co_samples}
+    model = LossClusterer(groups or None, **settings).fit(read)
     pairs = model.co_samples_[np.triu_indices(read.n_clients, 1)]
     print(
         f"{read.n_clients} clients, {read.n_rounds:,} rounds; the median pair of clients trained "
         f"together in {np.median(pairs):g} of them."
     )
-    if model.n_clusters_ == 1:
-        print("The losses do not speak for groups: keep one model (--groups 2 looks all the same).")
-    else:
+    if groups != 1:
+        free = model if not groups else LossClusterer(**settings).fit(read)
+        print(_decision(free.n_clusters_, groups, float(np.median(pairs)), estimator))
+    if model.n_clusters_ > 1:
         _print_members(model.names_, model.labels_)
     if out:
         table = pd.DataFrame({"client": model.names_, "group": model.labels_})
@@ -72,6 +74,23 @@ def cluster(
         from practicum.study.report import write_figures
 
         print(f"Written: {write_figures(_figures(read, model), plot, f'Clients of {log.name}')}")
+
+
+def _decision(found: int, asked: int, together: float, estimator: str) -> str:
+    """What the losses say by themselves, and what that is worth."""
+    if found > 1:
+        words = f"The losses speak for {found} groups."
+    elif together < ENOUGH:
+        words = "Too few rounds to tell groups from noise."
+    elif estimator == "ema":
+        words = "The published rule finds no groups here; try --estimator joint."
+    else:
+        words = "The losses do not speak for groups: keep one model."
+    if asked and asked != found:
+        words += f" The {asked} groups below are there because they were asked for."
+    elif found == 1:
+        words += " --groups 2 looks all the same."
+    return words
 
 
 @app.command()

@@ -301,8 +301,14 @@ _Rows = tuple[np.ndarray, np.ndarray, np.ndarray | None, np.ndarray | None, list
 def _rows(path: str, label: str | None, client: str | None, group: str | None) -> _Rows:
     """Standardised features, labels, and perhaps clients, their groups, and their names."""
     frame = read_table(path, numeric=False)
-    label = label or str(frame.columns[-1])
+    free = [str(c) for c in frame.columns if c not in (client, group)]
+    label = label or (free or [str(c) for c in frame.columns])[-1]
     roles = {"label": label, "client": client, "group": group}
+    taken = [role for role in ("client", "group") if roles[role] == label]
+    if taken:
+        raise InputError(
+            f"{path}: {label!r} is the {taken[0]} and the label", "name another --label"
+        )
     for role, column in roles.items():
         if column is not None and column not in frame:
             found = ", ".join(map(str, frame.columns))
