@@ -1,5 +1,6 @@
 """Small files as people have them, one for each kind of data a card may accept."""
 
+import json
 from pathlib import Path
 
 import numpy as np
@@ -54,8 +55,62 @@ def mesh(folder: Path) -> Path:
     return target
 
 
+def trajectories(folder: Path) -> Path:
+    """An NPZ of 30 walks of 50 steps: a point pushed to the origin, well or at random."""
+    rng = np.random.default_rng(0)
+    walks, steps = 30, 50
+    x = rng.uniform(-1, 1, (walks, 2))
+    rows = {name: [] for name in ("observations", "actions", "rewards", "next_observations")}
+    for _ in range(steps):
+        noise = rng.uniform(-1, 1, (walks, 2))
+        action = np.where(np.arange(walks)[:, None] % 3 == 0, np.clip(-2 * x, -1, 1), noise)
+        following = np.clip(x + 0.2 * action, -2, 2)
+        values = (x, action, -np.linalg.norm(following, axis=1), following)
+        for name, value in zip(rows, values, strict=True):
+            rows[name].append(value)
+        x = following
+    arrays = {  # one walk after the other, as logs are
+        name: np.stack(values, axis=1).reshape(walks * steps, -1) for name, values in rows.items()
+    }
+    arrays["rewards"] = arrays["rewards"][:, 0]
+    ends = np.tile(np.arange(steps) == steps - 1, walks)
+    path = folder / "walks.npz"
+    np.savez(path, **arrays, terminals=np.zeros_like(ends), timeouts=ends)
+    return path
+
+
+def tasks(folder: Path) -> Path:
+    """JSON lines of forty small sums, with worked examples."""
+    path = folder / "sums.jsonl"
+    rng = np.random.default_rng(0)
+    lines = []
+    for i in range(40):
+        pairs = rng.choice(100, size=9, replace=False)
+        worked = [[f"{p // 10} + {p % 10} =", str(p // 10 + p % 10)] for p in pairs.tolist()]
+        (query, answer), examples = worked[-1], worked[:-1]
+        record = {"id": f"sum-{i}", "examples": examples, "query": query, "answer": answer}
+        lines.append(json.dumps(record | {"operator_symbols": ["+"]}))
+    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    return path
+
+
+def images(folder: Path) -> Path:
+    """A folder of 120 handwritten digits as PNG, a folder inside for each of three classes."""
+    from PIL import Image
+    from sklearn.datasets import load_digits
+
+    digits = load_digits()
+    target = folder / "digits"
+    for label in range(3):
+        (target / str(label)).mkdir(parents=True, exist_ok=True)
+        for i, pixels in enumerate(digits.images[digits.target == label][:40]):
+            picture = Image.fromarray((pixels * 15).astype(np.uint8)).resize((32, 32))
+            picture.save(target / str(label) / f"{i:03d}.png")
+    return target
+
+
 @pytest.fixture
 def sample(tmp_path):
     """``sample(kind)`` writes a small real file (or folder) of that kind."""
-    makers = {"table": table, "text": text, "points": points, "mesh": mesh}
+    makers = {m.__name__: m for m in (table, text, points, mesh, images, trajectories, tasks)}
     return lambda kind: makers[kind](tmp_path)

@@ -17,13 +17,16 @@ from typing import Literal, get_args
 
 from practicum.errors import InputError
 
-Kind = Literal["table", "text", "points", "mesh", "images", "graph", "trajectories"]
+Kind = Literal["table", "text", "points", "mesh", "images", "graph", "trajectories", "tasks"]
 KINDS: tuple[str, ...] = get_args(Kind)
 
 MESHES = {".ply", ".obj", ".stl", ".off", ".vtk"}
 IMAGES = {".png", ".jpg", ".jpeg", ".bmp", ".tif", ".tiff", ".webp"}
 GRAPHS = {".graphml", ".gml", ".edgelist", ".gexf"}
 HEAD = 65536  # bytes that are looked at
+# how people name the two halves of a task for a language model
+QUESTIONS = {"prompt", "query", "question", "input"}
+ANSWERS = {"answer", "answers", "reference", "target", "test", "canonical_solution"}
 NUMPY = b"\x93NUMPY"
 
 
@@ -226,6 +229,8 @@ def _sniff_jsonl(path: Path) -> Sniffed:
     if not isinstance(record, dict):
         raise InputError(f"{path}: line {number} is not a JSON object")
     kinds = ("text", "table") if isinstance(record.get("text"), str) else ("table",)
+    if QUESTIONS & set(record) and ANSWERS & set(record):
+        kinds = ("tasks", "table")
     return Sniffed(kinds, f"JSON lines with fields {', '.join(list(record)[:8])}")
 
 

@@ -476,7 +476,7 @@ class DiscreteMarkovStudy(Study):
         "masked": Arm("baseline", "masked (absorbing) diffusion, the same network and training"),
         "flow": Arm("baseline", "discrete flow matching's Euler steps with DMPM's network"),
         "mixture": Arm("baseline", "Bernoulli mixture by EM, its size by held-out likelihood"),
-        "rbm": Arm("baseline", "scikit-learn's RBM, its rate by draws against held-out rows"),
+        "rbm": Arm("baseline", "scikit-learn's RBM, its rate by the covariances of its draws"),
         "tree": Arm("cheap", "Chow-Liu tree"),
         "independent": Arm("cheap", "independent bits"),
         "frozen": Arm("control", "DMPM with rates frozen over each step (the basic sampler)"),
@@ -519,7 +519,7 @@ class DiscreteMarkovStudy(Study):
                     yield self.trial(dataset, arm, seed, rows=rows, unet=False, **sizes)
         sizes |= scale.pick(
             smoke={"drawn": 200},
-            cpu={"hidden": 192, "drawn": 4000},
+            cpu={"hidden": 192, "drawn": 4000, "passes": 100},
             paper={"hidden": 512, "steps": 100_000, "drawn": 10_000},
         )
         name = scale.pick(smoke="digits", cpu="digits", paper="mnist-5k")
