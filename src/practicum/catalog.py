@@ -60,7 +60,7 @@ class Paper(_Strict):
 class Claim(_Strict):
     """What the paper says: the statement, the setting, and the numbers it reports."""
 
-    id: Annotated[str, Field(pattern=r"^C\d+[a-z]?$")]
+    id: Annotated[str, Field(pattern=r"^[A-Z]\d+[a-z]?$")]
     statement: Text
     reported: Text
     reported_value: float | None = None

@@ -50,3 +50,11 @@ class MissingExtra(PracticumError, ImportError):
 
 class StoreError(PracticumError):
     """The results store cannot be opened, read or written."""
+
+
+class ChatError(PracticumError):
+    """A language model cannot be used: a dead endpoint, a wrong key, a prompt that is too long."""
+
+
+class SandboxError(PracticumError):
+    """Programs cannot be run safely on this machine."""

@@ -140,7 +140,7 @@ def sniff(path: str | Path) -> Sniffed:
     if suffix in (".h5", ".hdf5"):
         return Sniffed(("trajectories",), "an HDF5 file")
     if suffix in (".parquet", ".pq") or head[:4] == b"PAR1":
-        return Sniffed(("table",), "a Parquet table")
+        return _sniff_parquet(path)
     if suffix == ".npy" or head.startswith(NUMPY):
         return _sniff_npy(path, head)
     if suffix == ".npz":
@@ -162,6 +162,16 @@ def _sniff_folder(path: Path) -> Sniffed:
         )
     inside = sniff(first)
     return Sniffed(inside.kinds, f"a folder of {len(files)} files, the first is {inside.about}")
+
+
+def _sniff_parquet(path: Path) -> Sniffed:
+    # the footer holds the names of the columns as they are
+    with path.open("rb") as handle:
+        handle.seek(max(0, os.path.getsize(path) - HEAD))
+        foot = handle.read()
+    if b"obs_" in foot and b"act_" in foot and b"reward" in foot:
+        return Sniffed(("trajectories", "table"), "a Parquet table of observations and actions")
+    return Sniffed(("table",), "a Parquet table")
 
 
 def _sniff_npy(path: Path, head: bytes) -> Sniffed:
@@ -240,6 +250,9 @@ def _sniff_rows(suffix: str, lines: list[str]) -> Sniffed:
         rows = list(csv.reader(lines, delimiter=separator, skipinitialspace=True))
     else:  # lined up with spaces
         rows = [line.split() for line in lines]
+    names = [cell.strip().lower() for cell in rows[0]]
+    if all(any(n.startswith(part) for n in names) for part in ("obs_", "act_", "reward")):
+        return Sniffed(("trajectories", "table"), "a table of observations, actions and rewards")
     body = [row for row in rows[1:] if row] or rows
     width = max(len(row) for row in rows)
     numeric = sum(all(_is_number(row[i]) for row in body if i < len(row)) for i in range(width))
