@@ -242,7 +242,7 @@ def verify(
     What is stored already is not run again; Ctrl-C keeps what has finished. Exit status 1 when a
     trial failed. Example: practicum verify model-collapse --scale smoke
     """
-    from practicum.study.runner import cores, run_study
+    from practicum.study.runner import run_study
     from practicum.study.spec import Scale
     from practicum.study.store import Store
 
@@ -266,7 +266,7 @@ def verify(
                     db,
                     engine=engine,
                     address=address,
-                    jobs=jobs or cores(),
+                    jobs=jobs,
                     fresh=fresh,
                     progress=progress,
                 )
@@ -305,7 +305,7 @@ def compare(
     """
     from practicum.study.compare import comparison, options_of, sentence, study_on
     from practicum.study.report import Section, write_comparison
-    from practicum.study.runner import cores, run_study
+    from practicum.study.runner import run_study
     from practicum.study.spec import Scale
     from practicum.study.store import Store, now
 
@@ -333,7 +333,7 @@ def compare(
                 db,
                 engine=engine,
                 address=address,
-                jobs=jobs or cores(),
+                jobs=jobs,
                 fresh=fresh,
                 kind="compare",
                 options={"data": [str(p.absolute()) for p in data], **options},

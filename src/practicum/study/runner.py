@@ -34,6 +34,10 @@ from practicum.study.store import Store
 EngineName = Literal["local", "ray", "dask"]
 
 
+class _WorkerDied(BrokenExecutor):
+    """A cluster's worker ended without an answer, and nobody else took its trials."""
+
+
 @dataclass(frozen=True)
 class Failure:
     """A trial that raised: the reason in one line, and where it happened."""
@@ -66,7 +70,7 @@ def run_study(
     *,
     engine: EngineName = "local",
     address: str | None = None,
-    jobs: int = 1,
+    jobs: int | None = 1,
     fresh: bool = False,
     kind: str = "verify",
     options: dict[str, Any] | None = None,
@@ -82,8 +86,9 @@ def run_study(
         Worker processes of this machine, or a cluster through joblib's own backends.
     address : str, optional
         The cluster's address; without it the engine starts a small one here.
-    jobs : int
-        Worker processes; 1 runs in this process.
+    jobs : int or None
+        Worker processes; 1 runs in this process, None takes every core there is: of this machine,
+        or of the cluster.
     fresh : bool
         Run every trial again, whatever is stored.
     kind, options
@@ -99,6 +104,8 @@ def run_study(
         The store cannot be written.
     """
     started = time.perf_counter()
+    if jobs is None and address is None:
+        jobs = cores()
     code = study_code(study)
     keys = trial_keys(study, list(study.trials(scale)), code)
     if fresh:
@@ -126,7 +133,7 @@ def run_study(
         if isinstance(error, BrokenExecutor):
             raise PracticumError(
                 f"a worker process died after {run.executed} of {len(todo)} trials",
-                "out of memory, perhaps: run again with fewer --jobs; what had finished is stored",
+                "out of memory, perhaps: run again, with fewer --jobs; what had finished is stored",
             ) from error
         raise
     run.results = Results(store.load(list(keys)), scale)
@@ -184,7 +191,7 @@ def judge(study: Study, results: Results) -> dict[str, Verdict]:
 
 
 def _execute(
-    study: Study, todo: dict[str, Trial], engine: EngineName, address: str | None, jobs: int
+    study: Study, todo: dict[str, Trial], engine: EngineName, address: str | None, jobs: int | None
 ) -> Iterator[list[tuple[str, Outcome | Failure]]]:
     """Yield finished groups as they end, in whatever order."""
     if not todo:
@@ -193,14 +200,14 @@ def _execute(
     for key, trial in todo.items():
         group = study.group(trial)
         groups[key if group is None else ("group", group)].append((key, trial))
-    tasks = [part for group in groups.values() for part in _split(group, jobs, len(groups))]
     if engine == "local" and jobs == 1:
         with _one_thread():
-            for task in tasks:
+            for task in groups.values():
                 yield _work(study, task, worker=False)
         return
-    with _engine_config(engine, address, jobs):
-        parallel = joblib.Parallel(n_jobs=jobs, return_as="generator_unordered")
+    with _engine_config(engine, address, jobs) as workers:
+        tasks = [part for group in groups.values() for part in _split(group, workers, len(groups))]
+        parallel = joblib.Parallel(n_jobs=workers, return_as="generator_unordered")
         with _ctrl_c_held():  # the workers are started here, and are born deaf to it
             results = parallel(joblib.delayed(_work)(study, task) for task in tasks)
         yield from results
@@ -304,9 +311,10 @@ def _one_thread() -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _engine_config(engine: EngineName, address: str | None, jobs: int) -> Iterator[None]:
-    """joblib's backend for this engine; a cluster started here is stopped here."""
+def _engine_config(engine: EngineName, address: str | None, jobs: int | None) -> Iterator[int]:
+    """joblib's backend for this engine and its number of workers; what starts here stops here."""
     if engine == "local":
+        jobs = jobs or cores()
         begin: dict[str, Any] = {"initializer": _begin_worker, "initargs": (os.getpid(),)}
         with (
             warnings.catch_warnings(),
@@ -314,17 +322,22 @@ def _engine_config(engine: EngineName, address: str | None, jobs: int) -> Iterat
         ):
             # loky replaces a worker whose memory has grown, loses nothing, and says so
             warnings.filterwarnings("ignore", message="A worker stopped while some jobs")
-            yield
+            yield jobs
     elif engine == "ray":
-        with _ray(address, jobs), joblib.parallel_config("practicum-ray", n_jobs=jobs):
-            yield
+        with _ray(address, jobs) as there:
+            jobs = jobs or there
+            with joblib.parallel_config("practicum-ray", n_jobs=jobs):
+                yield jobs
     else:
-        with _dask(address, jobs) as client, joblib.parallel_config("dask", client=client):
-            yield
+        with _dask(address, jobs) as client:
+            jobs = jobs or max(1, sum(client.nthreads().values()))
+            with joblib.parallel_config("dask", client=client):
+                yield jobs
 
 
 @contextlib.contextmanager
-def _ray(address: str | None, jobs: int) -> Iterator[None]:
+def _ray(address: str | None, jobs: int | None) -> Iterator[int]:
+    """A Ray cluster and the number of its cores."""
     os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
     try:
         import ray
@@ -344,7 +357,9 @@ def _ray(address: str | None, jobs: int) -> Iterator[None]:
             ) from error
     start: dict[str, Any] = {} if address else {"num_cpus": jobs, "include_dashboard": False}
     try:
-        ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR, **start)
+        # "local": never a cluster that happens to run here, or did until it was killed
+        where = address or "local"
+        ray.init(address=where, log_to_driver=False, logging_level=logging.ERROR, **start)
     except Exception as error:
         raise InputError(
             f"cannot reach Ray at {address or 'this machine'}: {error}",
@@ -356,15 +371,17 @@ def _ray(address: str | None, jobs: int) -> Iterator[None]:
 
     joblib.register_parallel_backend("practicum-ray", Unordered)
     try:
-        yield
+        yield max(1, int(ray.cluster_resources().get("CPU", 1)))
+    except ray.exceptions.RayError as error:
+        raise _WorkerDied(str(error).splitlines()[0]) from error
     finally:
         ray.shutdown()
 
 
 @contextlib.contextmanager
-def _dask(address: str | None, jobs: int) -> Iterator[Any]:
+def _dask(address: str | None, jobs: int | None) -> Iterator[Any]:
     try:
-        from distributed import Client, LocalCluster
+        from distributed import Client, KilledWorker, LocalCluster
     except ImportError as error:
         raise MissingExtra(
             "--engine dask needs Dask", "install it with: pip install 'practicum[dask]'"
@@ -386,7 +403,10 @@ def _dask(address: str | None, jobs: int) -> Iterator[Any]:
                 f"cannot reach the Dask scheduler at {address}: {error}",
                 "--address takes tcp://HOST:8786",
             ) from error
-        yield client
+        try:
+            yield client
+        except KilledWorker as error:  # the same trial on several workers, one after another
+            raise _WorkerDied(str(error).splitlines()[0]) from error
 
 
 @contextlib.contextmanager
@@ -410,7 +430,7 @@ def _sigterm_as_interrupt() -> Iterator[None]:
 PACKAGES = ("numpy", "scipy", "scikit-learn", "pandas", "pot", "torch", "joblib")
 
 
-def describe_environment(engine: str = "local", jobs: int = 1) -> dict[str, Any]:
+def describe_environment(engine: str = "local", jobs: int | None = 1) -> dict[str, Any]:
     """Machine and versions, recorded with every run. No host name, no user name."""
     packages = {}
     for name in ("practicum", *PACKAGES):
@@ -421,6 +441,6 @@ def describe_environment(engine: str = "local", jobs: int = 1) -> dict[str, Any]
         "python": platform.python_version(),
         "cores": cores(),
         "engine": engine,
-        "jobs": jobs,
+        "jobs": jobs or "all",
         "packages": packages,
     }
