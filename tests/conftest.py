@@ -19,8 +19,9 @@ sys.path.insert(0, str(TOY))  # a third-party method, found through its entry po
 
 @pytest.fixture(autouse=True)
 def _own_store(tmp_path, monkeypatch):
-    """No test touches the user's results."""
+    """No test touches the user's results, nor reads replies of an earlier run."""
     monkeypatch.setenv("PRACTICUM_STORE", str(tmp_path / "store.sqlite"))
+    monkeypatch.setenv("PRACTICUM_CHAT_CACHE", str(tmp_path / "chat.sqlite"))
 
 
 @pytest.fixture
