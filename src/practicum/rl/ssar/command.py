@@ -1,0 +1,1018 @@
+"""``practicum use ssar``: look at a log, decide what to trust, fit, evaluate, see beta."""
+
+from __future__ import annotations
+
+import inspect
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass, fields
+from functools import wraps
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal, get_type_hints
+
+import typer
+
+from practicum.errors import InputError
+
+if TYPE_CHECKING:
+    from practicum.data.offline import OfflineDataset
+    from practicum.rl.ssar.trust import TrustReport
+
+app = typer.Typer(
+    no_args_is_help=True,
+    add_completion=False,
+    help="Learn to control from a log of mixed quality: trust its better part, and its states "
+    "where the policy agrees with it.",
+)
+
+LOG_HELP = (
+    "The log: NPZ, HDF5 (D4RL, d3rlpy), CSV, Parquet, a Minari id or folder; or a set of ours: "
+    "pendulum:mixed-20, maze:mixed-20."
+)
+Log = Annotated[str, typer.Argument(help=LOG_HELP, show_default=False)]
+Model = Annotated[Path, typer.Argument(help="What fit wrote.", show_default=False)]
+Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace files that are there.")]
+Method = Annotated[
+    Literal["auto", "traj", "iql", "all"],
+    typer.Option(
+        help="traj (auto): whole episodes by return or success; iql: single actions that are at "
+        "least as good as the log's usual ones, by a critic trained first; all: everything.",
+    ),
+]
+RefReturn = Annotated[
+    float | None,
+    typer.Option(
+        help="Trust episodes that return more than this (sum of rewards).",
+        show_default="the best tenth, and at least ten episodes",
+    ),
+]
+Seed = Annotated[int, typer.Option(min=0, help="Of everything random.")]
+Device = Annotated[str, typer.Option(help="auto, cpu, cuda or mps.")]
+Plot = Annotated[
+    Path | None, typer.Option(help="Write figures to this HTML file.", show_default=False)
+]
+
+
+# ------------------------------------------------------------- options that say how a log is read
+
+SETS = ("pendulum", "maze")
+ARRAYS = (".npz", ".h5", ".hdf5")
+TABLES = (".csv", ".tsv", ".txt", ".parquet", ".jsonl", ".ndjson")
+# our names of the arrays of a transition, and the options that name the user's
+NAMED = {
+    "observations": "obs",
+    "actions": "act",
+    "rewards": "reward",
+    "terminals": "terminal",
+    "timeouts": "timeout",
+    "episode": "episode",
+}
+
+
+def _option(*names: str, text: str, default: str | bool = True) -> Any:
+    return typer.Option(
+        *names, help=text, show_default=default, rich_help_panel="How the log is read"
+    )
+
+
+@dataclass(frozen=True)
+class Reading:
+    """How a log is read: the options that every command with a log has."""
+
+    obs: Annotated[
+        str | None,
+        _option(
+            text="Observation columns, separated by commas, or a pattern; of NPZ and HDF5 the "
+            "array.",
+            default="obs_*, observations",
+        ),
+    ] = None
+    act: Annotated[
+        str | None, _option(text="Action columns, likewise.", default="act_*, actions")
+    ] = None
+    reward: Annotated[str | None, _option(text="Column or array.", default="reward, rewards")] = (
+        None
+    )
+    terminal: Annotated[
+        str | None,
+        _option(
+            text="Column or array: the episode ended by itself.",
+            default="terminal, terminals, done, ...",
+        ),
+    ] = None
+    timeout: Annotated[
+        str | None,
+        _option(
+            text="Column or array: the episode was cut off.",
+            default="timeout, timeouts, truncated, ...",
+        ),
+    ] = None
+    episode: Annotated[
+        str | None,
+        _option(text="Column or array: which episode a row belongs to.", default="episode"),
+    ] = None
+    low: Annotated[
+        str | None,
+        _option(
+            text="Smallest action, one number or one per column; 'data': the smallest found.",
+            default="-1, or what the file says",
+        ),
+    ] = None
+    high: Annotated[
+        str | None, _option(text="Largest action.", default="1, or what the file says")
+    ] = None
+    jumps: Annotated[
+        bool,
+        _option("--jumps", text="Without terminals: an episode starts where the state jumps."),
+    ] = False
+    terminals_are_timeouts: Annotated[
+        bool,
+        _option(
+            "--terminals-are-timeouts",
+            text="Every terminal is a time limit, beyond which values still count.",
+        ),
+    ] = False
+    force: Annotated[bool, _option("--force", text="Take fewer than 1,000 transitions, too.")] = (
+        False
+    )
+
+    def read(self, log: str, bounds: Any = None) -> OfflineDataset:
+        """The log; what was read from where is printed. ``bounds`` hold where none are given."""
+        from practicum.data.offline import read_offline
+
+        if log.partition(":")[0] in SETS:
+            given = [f.name for f in fields(self) if getattr(self, f.name) != f.default]
+            if given:
+                option = given[0].replace("_", "-")
+                raise InputError(f"--{option} is for files; {log} needs none", "leave it out")
+            return _ours(log, 100, 0)
+        options: dict[str, Any] = {
+            "jumps": self.jumps,
+            "terminals_are_timeouts": self.terminals_are_timeouts,
+            "force": self.force,
+            **self._names(Path(log).suffix.lower()),
+        }
+        bounds = self.bounds or bounds
+        if bounds is not None:
+            options["action_bounds"] = bounds
+        data = read_offline(log, **options)
+        for note in data.notes:
+            if note.startswith("read "):
+                typer.echo(f"{log}: {note}.")
+        return data
+
+    @property
+    def bounds(self) -> Any:
+        """What ``action_bounds`` of the readers takes."""
+        if self.low is None and self.high is None:
+            return None
+        if "data" in (self.low, self.high):
+            return "data"
+        return _numbers("--low", self.low or "-1"), _numbers("--high", self.high or "1")
+
+    def _names(self, suffix: str) -> dict[str, Any]:
+        """The user's names, as the reader of this kind of file takes them."""
+        named = {ours: getattr(self, o) for ours, o in NAMED.items() if getattr(self, o)}
+        if suffix in ARRAYS:
+            return {"keys": named}
+        if suffix in TABLES:
+            options = {NAMED[ours]: value for ours, value in named.items()}
+            for option in {"obs", "act"} & set(options):
+                options[option] = [c.strip() for c in options[option].split(",") if c.strip()]
+            return options
+        if named:
+            option = NAMED[next(iter(named))]
+            raise InputError(f"--{option}: a Minari data set names its own arrays", "leave it out")
+        return {}
+
+
+def reads_log(command: Callable[..., None]) -> Callable[..., None]:
+    """Give a command the options of :class:`Reading`, handed over as its argument ``reading``."""
+    hints = get_type_hints(Reading, include_extras=True)
+    options = [
+        inspect.Parameter(
+            f.name, inspect.Parameter.KEYWORD_ONLY, default=f.default, annotation=hints[f.name]
+        )
+        for f in fields(Reading)
+    ]
+    own = inspect.signature(command, eval_str=True).parameters.values()
+
+    @wraps(command)
+    def run(*args: Any, **given: Any) -> None:
+        reading = Reading(**{o.name: given.pop(o.name) for o in options})
+        command(*args, **given, reading=reading)
+
+    kept = [p for p in own if p.name != "reading"]
+    run.__signature__ = inspect.Signature([*kept, *options])  # what typer looks at
+    run.__annotations__ = {p.name: p.annotation for p in (*kept, *options)}
+    return run
+
+
+# ------------------------------------------------------------- a log to begin with
+
+
+@app.command()
+def sample(
+    name: Annotated[
+        str,
+        typer.Argument(
+            help="expert, medium, mixed-20 or mixed-anti, of the pendulum; maze:mixed-20 of the "
+            "maze."
+        ),
+    ] = "mixed-20",
+    episodes: Annotated[int, typer.Option(min=1, help="How many.")] = 100,
+    out: Annotated[Path, typer.Option(help="The log (NPZ).")] = Path("log.npz"),
+    seed: Seed = 0,
+    overwrite: Overwrite = False,
+) -> None:
+    """Write a log to try things on: a pendulum driven well in a fifth of the episodes, say.
+
+    Example: practicum use ssar sample mixed-20 --out log.npz
+    """
+    from practicum.study.report import write_atomically
+
+    _may_write(out, overwrite)
+    if out.suffix.lower() != ".npz":
+        raise InputError(f"--out {out}: an .npz file is written", "name it log.npz, say")
+    data = _ours(name if ":" in name else f"pendulum:{name}", episodes, seed)
+    with _notes():
+        written = write_atomically(out, data.to_npz)
+    typer.echo(data.describe())
+    typer.echo(f"Log: {written}")
+    typer.echo(f"Next: practicum use ssar trust {written}")
+
+
+# ------------------------------------------------------------- trust
+
+
+@app.command()
+@reads_log
+def trust(
+    log: Log,
+    method: Method = "auto",
+    ref_return: RefReturn = None,
+    critic_steps: Annotated[
+        int, typer.Option(min=1, help="Of the training of iql's critic.")
+    ] = 10_000,
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            help="CSV, a row per episode: first row, steps, return, trusted steps.",
+            show_default=False,
+        ),
+    ] = None,
+    plot: Plot = None,
+    seed: Seed = 0,
+    overwrite: Overwrite = False,
+    *,
+    reading: Reading,
+) -> None:
+    """Say which part of a log is trusted, and by which rule.
+
+    Example: practicum use ssar trust log.npz --ref-return -500 --plot trust.html
+    """
+    from practicum.rl.ssar.trust import return_quantiles
+    from practicum.study.report import write_atomically, write_figures
+
+    for path in (out, plot):
+        _may_write(path, overwrite)
+    with _notes():
+        data = reading.read(log)
+        typer.echo(data.describe())
+        report = _trust(data, method, ref_return, critic_steps, seed)
+    typer.echo(report.describe())
+    typer.echo(f"Returns of the {len(report.returns):,} episodes: {_quantiles(report)}")
+    if report.trusted_episodes.any() and not report.trusted_episodes.all():
+        typer.echo(
+            "Of the trusted ones alone: "
+            + return_quantiles(report.returns[report.trusted_episodes])
+        )
+    if out is not None:
+        frame = _episode_table(data, report)
+        typer.echo(f"Episodes: {write_atomically(out, lambda p: frame.to_csv(p, index=False))}")
+    if plot is not None:
+        figures = {"Returns and trust": _return_figure(data, report)}
+        typer.echo(f"Figure: {write_figures(figures, plot, f'What is trusted in {data.name}')}")
+
+
+def _trust(
+    data: OfflineDataset, method: str, ref_return: float | None, critic_steps: int, seed: int
+) -> TrustReport:
+    from practicum.rl.ssar import trust as rules
+
+    if method == "iql":
+        if ref_return is not None:
+            raise InputError("--ref-return goes with --method traj; iql trusts single actions")
+        from practicum.rl.ssar.iql import trust_by_advantage
+
+        typer.echo(f"Training the critic that judges actions: {critic_steps:,} steps.", err=True)
+        return trust_by_advantage(data, steps=critic_steps, hidden=(64, 64), seed=seed)
+    if method == "all" and ref_return is not None:
+        raise InputError("--ref-return goes with --method traj; all trusts everything")
+    return rules.trust(data, method, ref_return=ref_return)
+
+
+def _quantiles(report: TrustReport) -> str:
+    from practicum.rl.ssar.trust import return_quantiles
+
+    return return_quantiles(report.returns)
+
+
+def _episode_table(data: OfflineDataset, report: TrustReport) -> Any:
+    import numpy as np
+    import pandas as pd
+
+    starts = data.episodes[:, 0]
+    ends = data.episodes[:, 1] - 1
+    return pd.DataFrame(
+        {
+            "episode": np.arange(len(starts)),
+            "first_row": starts,
+            "steps": data.episode_lengths(),
+            "return": report.returns,
+            "ended_by_itself": data.terminals[ends],
+            "trusted_steps": np.add.reduceat(report.trusted.astype(int), starts),
+        }
+    )
+
+
+BINS = 40
+
+
+def _return_figure(data: OfflineDataset, report: TrustReport) -> Any:
+    """Histogram of the episodes' returns, trusted and not, with the cut."""
+    import numpy as np
+    import plotly.graph_objects as go
+
+    from practicum.study.plots import PALETTE, new_figure
+
+    returns, chosen = report.returns, report.trusted_episodes
+    figure = new_figure(
+        f"Returns of the {len(returns)} episodes of {data.name} (sum of rewards, undiscounted). "
+        f"{int(chosen.sum())} hold trusted transitions: {report.rule}.",
+        x="return of an episode",
+        y="episodes",
+        barmode="stack",
+    )
+    size = (float(np.ptp(returns)) or 1.0) / BINS
+    # an edge lies on the cut, so that no bar is trusted in part by its return
+    low = returns.min() if report.cut is None else report.cut
+    edges = low + size * np.arange(
+        np.floor((returns.min() - low) / size), np.ceil((returns.max() - low) / size) + 2
+    )
+    for name, mask, colour in (
+        ("trusted", chosen, PALETTE[0]),
+        ("not trusted", ~chosen, PALETTE[7]),
+    ):
+        counts, _ = np.histogram(returns[mask], edges)
+        centres = (edges[:-1] + edges[1:]) / 2
+        figure.add_trace(
+            go.Bar(x=centres, y=counts, width=size, name=name, marker={"color": colour})
+        )
+    if report.cut is not None:
+        figure.add_vline(
+            x=report.cut,
+            line={"color": PALETTE[1], "dash": "dash"},
+            annotation={"text": f"cut {report.cut:,.4g}", "showarrow": False},
+        )
+    return figure
+
+
+# ------------------------------------------------------------- fit and evaluate
+
+
+@app.command()
+@reads_log
+def fit(
+    log: Log,
+    base: Annotated[
+        Literal["td3bc", "cql"],
+        typer.Option(help="What is held to the log: the policy (TD3+BC) or the values (CQL)."),
+    ] = "td3bc",
+    env: Annotated[
+        str | None,
+        typer.Option(
+            help="Gymnasium id to try the policies in, or none.",
+            show_default="the one the log names",
+        ),
+    ] = None,
+    steps: Annotated[int, typer.Option(min=1, help="Of gradient descent.")] = 10_000,
+    seeds: Annotated[int, typer.Option(min=1, help="Policies trained side by side.")] = 5,
+    trust: Method = "auto",
+    ref_return: RefReturn = None,
+    against: Annotated[
+        str,
+        typer.Option(
+            help="Baselines trained on the same log with the same steps and seeds: bc, "
+            "filtered-bc (clones the trusted part), td3bc or cql (no selection, fixed weight), "
+            "iql; separated by commas, or none."
+        ),
+    ] = "filtered-bc",
+    hidden: Annotated[int, typer.Option(min=1, help="Width of the two hidden layers.")] = 64,
+    batch: Annotated[int, typer.Option(min=1, help="Transitions in a step.")] = 128,
+    gamma: Annotated[float, typer.Option(help="Discount, in (0, 1].")] = 0.99,
+    reward_scale: Annotated[
+        float,
+        typer.Option(help="Rewards are multiplied by it in training; 0: 1 / the largest."),
+    ] = 0.0,
+    beta0: Annotated[
+        float | None,
+        typer.Option(
+            help="Weight of the pull to the log, where beta starts.",
+            show_default="0.4 for td3bc, 10 for cql",
+        ),
+    ] = None,
+    adaptive: Annotated[bool, typer.Option(help="Learn beta(s), or keep its start value.")] = True,
+    episodes: Annotated[int, typer.Option(min=1, help="Of the evaluation, each policy.")] = 32,
+    out: Annotated[Path, typer.Option(help="The policies (safetensors).")] = Path(
+        "model.safetensors"
+    ),
+    plot: Plot = None,
+    seed: Seed = 0,
+    device: Device = "auto",
+    overwrite: Overwrite = False,
+    *,
+    reading: Reading,
+) -> None:
+    """Learn policies from a log and say what they return, beside what else there is.
+
+    LOG is NPZ, HDF5 (D4RL, d3rlpy), CSV, TSV, Parquet or JSONL (a row per step: obs_*, act_*,
+    reward, terminal), a Minari id or folder, or pendulum:mixed-20.
+
+    Example: practicum use ssar fit log.npz --env Pendulum-v1 --steps 10000 --out model.safetensors
+    """
+    from practicum.models.stacked import single_thread
+    from practicum.study.report import write_atomically, write_figures
+
+    for path in (out, plot):
+        _may_write(path, overwrite)
+    arms = _baselines(against, base)
+    with _notes():
+        data = reading.read(log)
+        typer.echo(data.describe())
+        where = _environment(env, data)
+        common = {
+            "steps": steps,
+            "hidden": (hidden, hidden),
+            "batch": batch,
+            "gamma": gamma,
+            "reward_scale": reward_scale or 1 / max(float(abs(data.rewards).max()), 1e-6),
+            "seeds": seeds,
+            "random_state": seed,
+            "device": _device(device),
+        }
+        rules = {"base": base, "beta0": beta0, "trust": trust, "ref_return": ref_return}
+        agents = {
+            f"SSAR on {BASES[base]}": _ssar(rules | {"adaptive": adaptive}, common),
+            **{arm: _baseline(arm, rules, common) for arm in arms},
+        }
+        typer.echo(
+            f"Training: {', '.join(agents)}; {steps:,} steps, {seeds} seeds, two hidden layers of "
+            f"{hidden}, discount {gamma:g}, rewards x {common['reward_scale']:.3g}."
+        )
+        with single_thread() if common["device"] == "cpu" else nullcontext():
+            for name, agent in agents.items():
+                # the method's curve is worth evaluations on the way; a baseline's end is enough
+                curve = None if name in arms else where
+                agent.fit(data, curve, max(1, steps // 10), progress=_progress(name))
+            ours = next(iter(agents.values()))
+            if ours.trust_report_ is not None:
+                typer.echo(ours.trust_report_.describe())
+            _tell(agents, data, where, episodes, seed)
+        typer.echo(_beta_line(ours, data))
+        write_atomically(out, ours.save)
+    typer.echo(
+        f"Policies: {out} ({seeds} of them; practicum.rl.ssar.SSAR.load(...).predict(obs) acts)"
+    )
+    if plot is not None:
+        figures = _curves(ours, where)
+        typer.echo(f"Figures: {write_figures(figures, plot, f'SSAR on {data.name}')}")
+
+
+@app.command()
+def evaluate(
+    model: Model,
+    env: Annotated[
+        str | None,
+        typer.Option(help="Gymnasium id.", show_default="the one the log named"),
+    ] = None,
+    episodes: Annotated[int, typer.Option(min=1, help="Of each policy.")] = 100,
+    out: Annotated[
+        Path | None,
+        typer.Option(help="CSV, a row per policy and episode.", show_default=False),
+    ] = None,
+    seed: Seed = 0,
+    device: Device = "auto",
+    overwrite: Overwrite = False,
+) -> None:
+    """Try saved policies in an environment, beside random actions.
+
+    Example: practicum use ssar evaluate model.safetensors --env Pendulum-v1 --episodes 100
+    """
+    from practicum.models.stacked import single_thread
+    from practicum.rl.ssar.evaluation import random_returns
+    from practicum.study.report import write_atomically
+
+    _may_write(out, overwrite)
+    agent = _load(model, device)
+    where = env or agent.env_id_
+    if where is None:
+        raise InputError(f"{model}: its log named no environment", "name one with --env")
+    with _notes(), single_thread():
+        result = agent.evaluate(where, episodes, seed)
+        random = random_returns(where, episodes=episodes, seed=seed)
+    steps = f"{result.lengths.min()}-{result.lengths.max()}"
+    typer.echo(
+        f"{model.name} in {result.env}: {len(result.mean)} policies, {episodes} episodes each "
+        f"(the same starts, seed {seed}; {steps} steps)."
+    )
+    rows = [(f"policy {k}", [value]) for k, value in enumerate(result.mean)]
+    if len(result.mean) > 1:
+        rows = [("all policies", result.mean), *rows]
+    typer.echo(_table([*rows, ("random actions", [random.mean()])], "return"))
+    if result.terminated.any():
+        typer.echo(f"{100 * result.terminated.mean():.0f} % of the episodes ended by themselves.")
+    if out is not None:
+        frame = _evaluation_table(result)
+        typer.echo(f"Episodes: {write_atomically(out, lambda p: frame.to_csv(p, index=False))}")
+
+
+def _evaluation_table(result: Any) -> Any:
+    import numpy as np
+    import pandas as pd
+
+    policies, episodes = result.returns.shape
+    return pd.DataFrame(
+        {
+            "policy": np.repeat(np.arange(policies), episodes),
+            "episode": np.tile(np.arange(episodes), policies),
+            "return": result.returns.ravel(),
+            "steps": result.lengths.ravel(),
+            "ended_by_itself": result.terminated.ravel(),
+        }
+    )
+
+
+BASES = {"td3bc": "TD3+BC", "cql": "CQL"}
+BASELINES = ("bc", "filtered-bc", "td3bc", "cql", "iql")
+
+
+def _baselines(text: str, base: str) -> list[str]:
+    from difflib import get_close_matches
+
+    arms = [a.strip() for a in text.split(",") if a.strip() and a.strip() != "none"]
+    for arm in arms:
+        if arm not in BASELINES:
+            near = get_close_matches(arm, BASELINES, n=1)
+            raise InputError(
+                f"--against {arm}: no such baseline",
+                (f"did you mean {near[0]}? " if near else "") + f"there are {', '.join(BASELINES)}",
+            )
+    return arms
+
+
+def _ssar(rules: Mapping[str, Any], common: Mapping[str, Any]) -> Any:
+    from practicum.rl.ssar.agent import SSAR
+
+    return SSAR(**rules, **common)
+
+
+def _baseline(arm: str, rules: Mapping[str, Any], common: Mapping[str, Any]) -> Any:
+    from practicum.rl.ssar.agent import SSAR, Baseline
+
+    if arm in ("td3bc", "cql"):
+        off = {"select": False, "adaptive": False, "restrict": False}
+        return SSAR(base=arm, **off, **common)
+    return Baseline(arm, ref_return=rules["ref_return"], **common)
+
+
+def _environment(env: str | None, data: OfflineDataset) -> str | None:
+    """Where policies are tried; whether it fits is seen before the training, not after it."""
+    from practicum.rl.ssar.evaluation import open_batch
+
+    if env == "none":
+        return None
+    where = env or data.env_id
+    if where is None:
+        typer.echo("No environment is named (--env): returns will be estimated from the log.")
+        return None
+    open_batch(where, 1, 1, data).close()
+    return where
+
+
+def _tell(
+    agents: Mapping[str, Any], data: OfflineDataset, where: str | None, episodes: int, seed: int
+) -> None:
+    """What every arm returns, beside the log and random actions."""
+    from practicum.rl.ssar.evaluation import random_returns
+
+    ours = next(iter(agents.values()))
+    report = ours.trust_report_
+    chosen = report.trusted_episodes if report is not None and report.method == "traj" else None
+    if where is None:
+        what = f"discounted return ({ours.gamma:g}), estimated"
+        rows = [(name, agent.estimate()) for name, agent in agents.items()]
+        logged = _discounted(data, ours.gamma)
+    else:
+        what = f"return in {where}"
+        rows = [
+            (name, agent.evaluate(where, episodes, seed).mean) for name, agent in agents.items()
+        ]
+        logged = data.returns()
+    others = [("the log, all episodes", [logged.mean()])]
+    if chosen is not None and not chosen.all():
+        others.append(("the log, episodes picked by return", [logged[chosen].mean()]))
+    if where is not None:
+        drawn = random_returns(where, episodes=episodes, seed=seed, data=data)
+        others.append(("random actions", [drawn.mean()]))
+    typer.echo(_table([*rows, *others], what))
+    if where is not None and rows[0][1].mean() <= drawn.mean():
+        typer.echo(f"{rows[0][0]} is no better than random actions: try more --steps.")
+    if where is None:
+        typer.echo(
+            "These are estimates by fitted-Q evaluation on the log itself: where a policy leaves "
+            "the log they may be far off. Try the policies before you rely on them."
+        )
+    _verdict(rows)
+
+
+def _discounted(data: OfflineDataset, gamma: float) -> Any:
+    import numpy as np
+
+    age = np.arange(len(data)) - data.episodes[data.episode_of, 0]
+    return np.add.reduceat(data.rewards * gamma**age, data.episodes[:, 0])
+
+
+def _verdict(rows: Sequence[tuple[str, Any]]) -> None:
+    """Whether the method is ahead of the best baseline, from the seeds' interval."""
+    from practicum.study.evidence import bootstrap_interval, differences
+
+    (name, ours), *others = rows
+    if not others:
+        return
+    best, theirs = max(others, key=lambda row: row[1].mean())
+    if len(ours) < 2:
+        typer.echo("One seed says nothing of the spread: use --seeds 5.")
+        return
+    gap = differences(ours, theirs)
+    interval = bootstrap_interval(gap)
+    ahead = "may or may not be ahead of"
+    if not interval.low <= 0 <= interval.high:
+        ahead = "is ahead of" if interval.low > 0 else "is behind"
+    typer.echo(
+        f"{name} {ahead} {best}: difference {gap.mean():,.4g}, 95 % interval {interval} over "
+        f"{len(gap)} seeds."
+    )
+    if not interval.low > 0:
+        typer.echo(f"{best} is the simpler of the two.")
+
+
+def _table(rows: Sequence[tuple[str, Any]], what: str) -> str:
+    """Mean and interval over seeds, a line each."""
+    import numpy as np
+
+    from practicum.study.evidence import bootstrap_interval, number
+
+    width = max(len(name) for name, _ in rows)
+    lines = [f"{'':{width}}  mean {what} [95 % interval over seeds]"]
+    for name, values in rows:
+        values = np.asarray(values, float)
+        spread = f" {bootstrap_interval(values)}" if len(values) > 1 else ""
+        lines.append(f"{name:{width}}  {number(values.mean())}{spread}")
+    return "\n".join(lines)
+
+
+def _beta_line(agent: Any, data: OfflineDataset) -> str:
+    if not agent.adaptive:
+        return f"beta is fixed at {agent.beta0:g}."
+    history = agent.history_
+    return (
+        f"beta(s) started near {agent.beta0:g} and is now {history['beta'][-1].mean():.3g} on "
+        f"average over the log ({history['beta_low'][-1].min():.3g} to "
+        f"{history['beta_high'][-1].max():.3g}); the edge n went from {agent.n_start:g} to "
+        f"{history['n'][-1].mean():.3g}."
+    )
+
+
+def _curves(agent: Any, where: str | None) -> dict[str, Any]:
+    """Return, Q and beta over the training, each seed a line."""
+    from practicum.study.plots import PALETTE, add_ribbon, new_figure
+
+    history, figures = agent.history_, {}
+    panels = {
+        "return": ("Return", f"return in {where}", "Mean return of the policies"),
+        "q": ("Q", "mean Q of the log's actions", "What the critics expect (units of the reward)"),
+        "beta": ("beta", "mean beta(s)", "How strongly policies are held to the log"),
+        "n": ("Edge n", "n, in standard deviations", "The edge by which beta is taught"),
+    }
+    for key, (title, axis, caption) in panels.items():
+        if key in history:
+            figure = new_figure(
+                f"{caption} over the training: mean over {agent.seeds} seeds and its 95 % band.",
+                x="step of training",
+                y=axis,
+            )
+            add_ribbon(figure, history["step"], history[key].T, axis, PALETTE[0], showlegend=False)
+            figures[title] = figure
+    return figures
+
+
+def _load(path: Path, device: str) -> Any:
+    from practicum.data.offline import near_file
+    from practicum.rl.ssar.agent import BaseOfflineRL
+
+    if not path.is_file():
+        raise InputError(f"{path}: there is no such file", near_file(path))
+    return BaseOfflineRL.load(path, _device(device))
+
+
+def _device(name: str) -> str:
+    from practicum.models.training import resolve_device
+
+    return str(resolve_device(name))
+
+
+def _progress(name: str) -> Callable[[int, int], None]:
+    """A line now and then, with the time that is left."""
+    import time
+
+    began = time.monotonic()
+
+    def show(step: int, steps: int) -> None:
+        left = (time.monotonic() - began) / step * (steps - step)
+        typer.echo(f"{name}: step {step:,} of {steps:,}, {left:,.0f} s left", err=True)
+
+    return show
+
+
+# ------------------------------------------------------------- beta
+
+
+@app.command()
+@reads_log
+def beta(
+    model: Model,
+    log: Log,
+    out: Annotated[
+        Path, typer.Option(help="CSV or Parquet by its name: a row for each of the log's.")
+    ] = Path("beta.csv"),
+    policy: Annotated[int, typer.Option(min=0, help="Which of the saved policies.")] = 0,
+    plot: Plot = None,
+    x: Annotated[int, typer.Option(min=0, help="Observation column of the map, across.")] = 0,
+    y: Annotated[int, typer.Option(min=0, help="And up.")] = 1,
+    device: Device = "auto",
+    overwrite: Overwrite = False,
+    *,
+    reading: Reading,
+) -> None:
+    """Write beta(s), Q and the policy's distance for every row of a log.
+
+    beta is large where the policy has left the log and is held back: there trust the critic less.
+    LOG is read as by fit.
+
+    Example: practicum use ssar beta model.safetensors log.npz --out beta.csv --plot beta.html
+    """
+    from practicum.study.report import write_atomically, write_figures
+
+    for path in (out, plot):
+        _may_write(path, overwrite)
+    if out.suffix.lower() not in (".csv", ".parquet"):
+        raise InputError(f"--out {out}: .csv or .parquet is written", "name it beta.csv, say")
+    agent = _load(model, device)
+    if not hasattr(agent, "beta"):
+        raise InputError(f"{model} holds {agent.method}, which has no beta", "fit writes SSAR")
+    with _notes():
+        data = reading.read(log, (agent.action_low_, agent.action_high_))
+        frame = _beta_table(agent, data, policy)
+    write = frame.to_csv if out.suffix.lower() == ".csv" else frame.to_parquet
+    write_atomically(out, lambda p: write(p, index=False))
+    typer.echo(_beta_summary(agent, frame, policy))
+    typer.echo(f"Rows: {out} ({', '.join(frame.columns)})")
+    if plot is not None:
+        figures = _beta_figures(data, frame, x, y)
+        typer.echo(f"Figures: {write_figures(figures, plot, f'beta on {data.name}')}")
+
+
+def _beta_table(agent: Any, data: OfflineDataset, policy: int) -> Any:
+    import numpy as np
+    import pandas as pd
+
+    from practicum.rl.ssar import trust as rules
+
+    actions = data.from_unit(data.actions)
+    chosen = agent.predict(data.observations, policy)
+    wide = data.action_high - data.action_low
+    frame = pd.DataFrame(
+        {
+            "row": np.arange(len(data)),
+            "episode": data.episode_of,
+            "beta": agent.beta(data.observations, policy),
+            "q": agent.q(data.observations, actions, policy),
+            # in units of actions in [-1, 1], as the method measures it
+            "distance": (np.square(2 * (chosen - actions) / wide)).mean(axis=1),
+        }
+    )
+    if agent.trust != "iql":  # its critic is not saved
+        report = rules.trust(data, agent.trust, ref_return=agent.ref_return)
+        frame["trusted"] = report.trusted
+    return frame
+
+
+def _beta_summary(agent: Any, frame: Any, policy: int) -> str:
+    from scipy import stats
+
+    beta, distance = frame["beta"], frame["distance"]
+    text = (
+        f"beta(s) of policy {policy} over {len(frame):,} rows: mean {beta.mean():.3g}, from "
+        f"{beta.min():.3g} to {beta.max():.3g} (it started near {agent.beta0:g} and stays below "
+        f"{1.5 * agent.beta0:g}). Q of the logged actions: mean {frame['q'].mean():,.4g}, in "
+        f"units of the reward, discounted by {agent.gamma:g} a step. Mean squared distance of "
+        f"policy and log {distance.mean():.3g} (actions in [-1, 1])."
+    )
+    if beta.nunique() == 1:
+        return f"{text} beta is the same everywhere: this model was fitted with --no-adaptive."
+    trusted = frame[frame["trusted"]] if "trusted" in frame else frame[:0]
+    for what, rows in (("all rows", frame), ("trusted rows", trusted)):
+        if rows["distance"].nunique() > 1:
+            rank = stats.spearmanr(rows["beta"], rows["distance"]).statistic
+            text += f" Rank correlation of beta and distance on {what}: {rank:.2f}."
+    return text
+
+
+SHOWN = 5000  # rows drawn at most
+
+
+def _beta_figures(data: OfflineDataset, frame: Any, x: int, y: int) -> dict[str, Any]:
+    import plotly.graph_objects as go
+
+    from practicum.study.plots import PALETTE, new_figure
+
+    width = data.observations.shape[1]
+    for option, column in (("--x", x), ("--y", y)):
+        if column >= width:
+            raise InputError(f"{option} {column}: the log has observation columns 0 to {width - 1}")
+    every = max(1, len(frame) // SHOWN)
+    some, seen = frame[::every], data.observations[::every]
+    place = new_figure(
+        f"beta(s) over the states of {data.name} (one row in {every}): bright where the policy is "
+        "held to the log, dark where it is let go.",
+        x=f"observation column {x}",
+        y=f"observation column {y}",
+    )
+    colour = {"color": some["beta"], "colorscale": "Viridis", "showscale": True, "size": 5}
+    bar = {"colorbar": {"title": "beta"}}
+    place.add_trace(go.Scattergl(x=seen[:, x], y=seen[:, y], mode="markers", marker=colour | bar))
+    against = new_figure(
+        "beta(s) against the squared distance between the policy's and the logged action "
+        "(actions in [-1, 1]).",
+        x="squared distance of policy and log",
+        y="beta(s)",
+    )
+    marker = {"color": PALETTE[0], "size": 4, "opacity": 0.4}
+    against.add_trace(
+        go.Scattergl(x=some["distance"], y=some["beta"], mode="markers", marker=marker)
+    )
+    return {"Where beta is large": place, "beta and disagreement": against}
+
+
+# ------------------------------------------------------------- build
+
+
+@app.command()
+def build(
+    env: Annotated[
+        str,
+        typer.Argument(
+            help="Any Gymnasium id with continuous actions: HalfCheetah-v5, Hopper-v5, "
+            "Walker2d-v5, Pendulum-v1.",
+            show_default=False,
+        ),
+    ],
+    levels: Annotated[
+        str, typer.Option(help="Stages to record, separated by commas.")
+    ] = "random,medium,medium-replay,expert",
+    steps: Annotated[int, typer.Option(min=2, help="Of training online.")] = 300_000,
+    transitions: Annotated[int, typer.Option(min=1, help="Recorded of each stage.")] = 100_000,
+    namespace: Annotated[
+        str,
+        typer.Option(help="The sets are called NAMESPACE/LEVEL-v0.", show_default="practicum/ENV"),
+    ] = "",
+    hidden: Annotated[int, typer.Option(min=1, help="Width of the two hidden layers.")] = 256,
+    seed: Seed = 0,
+    device: Device = "auto",
+    overwrite: Annotated[
+        bool, typer.Option("--overwrite", help="Replace Minari sets that are there.")
+    ] = False,
+) -> None:
+    """Make logs as D4RL's: train TD3 online and record four stages of it as Minari data sets.
+
+    About 10 minutes for every 100,000 steps on one core. They lie in MINARI_DATASETS_PATH
+    (default ~/.minari/datasets).
+
+    Example: practicum use ssar build Hopper-v5 --steps 300000 --transitions 100000
+    """
+    from practicum.rl.ssar import builder
+
+    wanted = [level.strip() for level in levels.split(",") if level.strip()]
+    names = {level: f"{namespace or _plain(env)}/{level}-v0" for level in wanted}
+    if not overwrite:  # before the training, not after it
+        for name in names.values():
+            builder.refuse_taken(name)
+    warmup = min(10_000, max(1, steps // 10))
+    settings = builder.OnlineSettings(
+        steps=steps,
+        warmup=warmup,
+        transitions=transitions,
+        check_every=max(1, min(5_000, steps // 20)),
+        hidden=(hidden, hidden),
+        seed=seed,
+        device=_device(device),
+    )
+    typer.echo(f"{env}: {steps:,} steps of TD3, the first {warmup:,} at random.")
+    with _notes():
+        made = builder.build(env, wanted, settings, _checks(steps))
+    floor, best = _reference(made)
+    for level, built in made.items():
+        reference = (floor, best) if floor is not None and best > floor else None
+        told = f"{level} of a TD3 training of {steps:,} steps (policy at step {built.step:,})"
+        folder = builder.write_minari(
+            built.data,
+            names[level],
+            algorithm="TD3",
+            description=told,
+            reference=reference,
+            overwrite=overwrite,
+        )
+        typer.echo(f"{built.data.describe()}\n  Minari id {names[level]}: {folder}")
+    first = next(iter(names.values()))
+    typer.echo(f"Next: practicum use ssar trust {first}")
+
+
+def _plain(env: str) -> str:
+    """practicum/hopper of Hopper-v5."""
+    import re
+
+    name = re.sub(r"-v\d+$", "", env.removeprefix("gymnasium:"))
+    return "practicum/" + re.sub(r"[^A-Za-z0-9]+", "-", name).strip("-").lower()
+
+
+def _reference(made: Mapping[str, Any]) -> tuple[float | None, float]:
+    """Mean returns of the random and the best recorded policy."""
+    means = {level: float(built.data.returns().mean()) for level, built in made.items()}
+    return means.get("random"), max(means.values())
+
+
+def _checks(steps: int) -> Any:
+    def show(step: int, found: float) -> None:
+        typer.echo(f"step {step:,} of {steps:,}: mean return {found:,.4g}", err=True)
+
+    return show
+
+
+# ------------------------------------------------------------- reading and writing
+
+
+def _ours(name: str, episodes: int, seed: int) -> OfflineDataset:
+    """pendulum:NAME or maze:NAME."""
+    from practicum.rl.ssar.pendulum import pendulum_mix
+    from practicum.rl.ssar.pointmaze import pointmaze_mix
+
+    family, _, mix = name.partition(":")
+    if family not in SETS:
+        raise InputError(f"{name!r}: sets are called pendulum:mixed-20 or maze:mixed-20")
+    make = pendulum_mix if family == "pendulum" else pointmaze_mix
+    return make(mix, episodes, rng=seed)
+
+
+def _numbers(option: str, text: str) -> list[float]:
+    try:
+        return [float(part) for part in text.split(",")]
+    except ValueError:
+        raise InputError(
+            f"{option} {text!r}: expected a number, numbers separated by commas, or data"
+        ) from None
+
+
+def _may_write(path: Path | None, overwrite: bool) -> None:
+    """Before anything is computed: the file can be written and nobody loses one."""
+    if path is None:
+        return
+    if path.is_dir():
+        raise InputError(f"{path} is a folder", "name a file in it")
+    if path.exists() and not overwrite:
+        raise InputError(
+            f"{path} is there already", "name another file, or replace it with --overwrite"
+        )
+
+
+@contextmanager
+def _notes() -> Iterator[None]:
+    """Warnings as plain lines, each once."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        yield
+    for text in dict.fromkeys(
+        str(w.message) for w in caught if issubclass(w.category, UserWarning)
+    ):
+        typer.echo(f"Note: {text}")
