@@ -44,7 +44,7 @@ RefReturn = Annotated[
     float | None,
     typer.Option(
         help="Trust episodes that return more than this (sum of rewards).",
-        show_default="the best tenth, and at least ten episodes",
+        show_default="where returns split best into two groups",
     ),
 ]
 Seed = Annotated[int, typer.Option(min=0, help="Of everything random.")]

@@ -829,7 +829,7 @@ def _sizes(scale: Scale) -> dict[str, Any]:
         },
         cpu={
             "steps": 7000, "cql_steps": 3500, "hidden": 64, "batch": 128, "cql_batch": 64,
-            "n_actions": 3, "gamma": 0.97, "tau": 0.01, "lr": 3e-4, "reward_scale": 0.1,
+            "n_actions": 3, "gamma": 0.99, "tau": 0.01, "lr": 3e-4, "reward_scale": 0.1,
             "temperature": 0.1,
             "checkpoints": 20, "episodes": 16, "log_episodes": 100, "horizon": 200,
         },

@@ -8,7 +8,7 @@ of single actions (``iql``), needs a trained critic.
 >>> from practicum.rl.ssar.pendulum import pendulum_mix
 >>> report = trust_trajectories(pendulum_mix("mixed-20", rng=np.random.default_rng(0)))
 >>> int(report.trusted_episodes.sum()), report.cut < 0
-(10, True)
+(21, True)
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from jaxtyping import Bool, Float
 from practicum.data.offline import OfflineDataset
 from practicum.errors import InputError
 
-SHARE, AT_LEAST = 0.1, 10  # the default trusts the best tenth, and no fewer than ten episodes
+SHARE, AT_LEAST = 0.1, 10  # the least that is trusted: a tenth, ten episodes
 FEW = 5  # episodes below which the trusted part says little
 QUANTILES = (0.0, 0.1, 0.25, 0.5, 0.75, 0.9, 1.0)
 
@@ -108,6 +108,40 @@ def return_quantiles(returns: Float[np.ndarray, "e"]) -> str:
     return ", ".join(f"{name} {value:,.4g}" for name, value in zip(names, values, strict=True))
 
 
+def natural_cut(returns: Float[np.ndarray, "e"]) -> float:
+    """The lowest return of the better group, where returns split best into two (Otsu 1979).
+
+    The split that leaves the least variance within the groups; the better group has at least a
+    tenth of the episodes, and at least ten. Of a log of good and bad drivers it takes the good
+    ones, of a log by one hand the better part: a fixed tenth would take, of many equally good
+    episodes, those with a lucky start.
+
+    Parameters
+    ----------
+    returns : shape (e,)
+
+    Returns
+    -------
+    float
+        One of the returns; episodes that reach it are the better group.
+
+    Examples
+    --------
+    >>> natural_cut(np.concatenate([np.linspace(-1200, -1000, 80), np.linspace(-200, -100, 20)]))
+    -200.0
+    """
+    ordered = np.sort(returns)
+    n = len(ordered)
+    least = min(n, max(math.ceil(SHARE * n), AT_LEAST))
+    below = np.arange(1, n - least + 1)  # episodes left out
+    if below.size == 0:
+        return float(ordered[0])
+    sums = np.cumsum(ordered)
+    lower, upper = sums[below - 1] / below, (sums[-1] - sums[below - 1]) / (n - below)
+    between = below * (n - below) * (upper - lower) ** 2
+    return float(ordered[below[between.argmax()]])
+
+
 def is_sparse(data: OfflineDataset) -> bool:
     """Whether the reward is one of success: two values, and rarely the higher one.
 
@@ -136,7 +170,7 @@ def trust_trajectories(
     """Trust whole episodes, by their return or by their success.
 
     Dense reward: an episode is trusted iff its return is above ``ref_return``; without one, iff it
-    is among the best tenth and at least the ten best.  Sparse reward: iff its last reward is not
+    is on the better side of :func:`natural_cut`.  Sparse reward: iff its last reward is not
     the smallest reward of the data.
 
     Parameters
@@ -180,10 +214,12 @@ def trust_trajectories(
         chosen, cut = returns > ref_return, float(ref_return)
         rule = f"return above {ref_return:,.6g}"
     else:
-        kept = min(len(returns), max(math.ceil(SHARE * len(returns)), AT_LEAST))
-        cut = float(np.sort(returns)[-kept])
+        cut = natural_cut(returns)
         chosen = returns >= cut
-        rule = f"the {kept} best by return (a tenth, and at least {AT_LEAST}), {cut:,.4g} or more"
+        rule = (
+            f"return of {cut:,.6g} or more, where the returns split best into two groups (never "
+            f"fewer than a tenth of the episodes, nor than {AT_LEAST})"
+        )
     if not chosen.any():
         raise _nothing_trusted(data, returns, ref_return)
     notes = _oddities(chosen, returns)
