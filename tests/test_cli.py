@@ -183,7 +183,17 @@ def test_version(cli):
 
 @pytest.mark.parametrize(
     "arguments",
-    [["list"], ["show"], ["verify"], ["compare"], ["report"], ["doctor"], ["use"], ["use", "coin"]],
+    [
+        ["list"],
+        ["show"],
+        ["verify"],
+        ["compare"],
+        ["report"],
+        ["serve"],
+        ["doctor"],
+        ["use"],
+        ["use", "coin"],
+    ],
     ids=" ".join,
 )
 def test_help(cli, arguments):
@@ -194,7 +204,7 @@ def test_help(cli, arguments):
 
 def test_help_lists_the_commands(cli):
     out = cli("--help").stdout
-    for name in ("list", "show", "use", "compare", "verify", "report", "doctor"):
+    for name in ("list", "show", "use", "compare", "verify", "report", "serve", "doctor"):
         assert name in out
 
 

@@ -1,4 +1,4 @@
-"""The command line: list, show, use, compare, verify, report, doctor.
+"""The command line: list, show, use, compare, verify, report, serve, doctor.
 
 Only what ``list`` and ``show`` need is imported at the top; numpy and its friends come in with the
 commands that compute.
@@ -416,6 +416,29 @@ def _sections(chosen: list[catalog.Method], db: Store, scale: str | None) -> lis
         if section:
             found.append(section)
     return found
+
+
+@app.command()
+def serve(
+    host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(help="Port; 0 takes a free one.")] = 8765,
+    root: Annotated[
+        list[Path] | None,
+        typer.Option(
+            help="A folder whose files the page may read (repeatable).",
+            show_default="the current folder",
+        ),
+    ] = None,
+    no_browser: Annotated[bool, typer.Option("--no-browser", help="Only print it.")] = False,
+    store: StoreOption = None,
+) -> None:
+    """Open the local page: look around, verify and compare in a browser.
+
+    Example: practicum serve --root ~/data
+    """
+    from practicum.web import serve as serve_page
+
+    serve_page(host=host, port=port, roots=root or (), browser=not no_browser, store=store)
 
 
 @app.command()

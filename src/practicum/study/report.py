@@ -150,7 +150,7 @@ def _plotly_json(figures: Any) -> list[dict[str, str]]:
     made = []
     for title, figure in figures.items():
         meta = figure.layout.meta or {}
-        text = figure.to_json().replace("</", "<\\/")
+        text = figure.to_json().replace("<", "\\u003c")  # no tag can begin or end in it
         made.append(
             {
                 "title": title,

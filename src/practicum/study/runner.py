@@ -112,7 +112,7 @@ def run_study(
         store.forget(list(keys))
     done = store.finished(list(keys))
     todo = {key: trial for key, trial in keys.items() if key not in done}
-    environment = {**describe_environment(engine, jobs), "code": code}
+    environment = {**describe_environment(engine, jobs), "code": code, "seeds": scale.n_seeds}
     run_id = store.begin(study.slug, kind, scale.name, options or {}, environment, list(keys))
     run = Run(run_id, Results([], scale), {})
     tell = progress or (lambda finished, total, failed: None)
@@ -442,5 +442,6 @@ def describe_environment(engine: str = "local", jobs: int | None = 1) -> dict[st
         "cores": cores(),
         "engine": engine,
         "jobs": jobs or "all",
+        "pid": os.getpid(),  # whether an unfinished run still goes on
         "packages": packages,
     }
