@@ -593,8 +593,8 @@ class AbstractReasoningStudy(Study):
         model, endpoint = _named_model()
         named = {"model": model, "endpoint": endpoint}
         large = bool(endpoint) and scale.name != "smoke"
-        shots = 8 if large else scale.pick(smoke=2, cpu=4, paper=8)
-        few = {"shots": shots, "items": 24 if large else scale.pick(smoke=1, cpu=2, paper=24)}
+        shots = 8 if large else scale.pick(smoke=2, cpu=8, paper=8)
+        few = {"shots": shots, "items": 24 if large else scale.pick(smoke=1, cpu=6, paper=24)}
         two = "ec/var_list_cnt,ec/var_bit"
         shared = ",".join(PAIRED) if large else scale.pick(smoke="ec/var_bit", cpu=two, paper=two)
         for seed in scale.seeds(smoke=2, cpu=5, paper=10):
@@ -611,7 +611,7 @@ class AbstractReasoningStudy(Study):
                         **few,
                         **extra,
                     )
-                yield self.trial("bases", arm, seed, digits=8 if large else 1, **few, **extra)
+                yield self.trial("bases", arm, seed, digits=8 if large else 2, **few, **extra)
                 for compat in ("ours", "official") if arm == "solver" else ("ours",):
                     yield self.trial(
                         "induction",
