@@ -21,8 +21,21 @@ def blocks(page: Path) -> list[tuple[str, str]]:
     return BLOCK.findall(page.read_text(encoding="utf-8"))
 
 
+ENDPOINT = "http://127.0.0.1:8000/v1"
+
+
+@pytest.fixture(scope="module")
+def endpoint():
+    """Where the pages say that the reader's own model is served."""
+    pytest.importorskip("xllamacpp")
+    from practicum.models.chat import ChatServer
+
+    with ChatServer(n_ctx=4096) as server:
+        yield server.base_url
+
+
 @pytest.mark.parametrize("page", [p for p in PAGES if blocks(p)], ids=lambda p: p.stem)
-def test_every_block_of_a_page_runs(page, tmp_path, practicum):
+def test_every_block_of_a_page_runs(page, tmp_path, practicum, request):
     if page.stem == "start":  # it speaks of a file that the reader has
         from sklearn.datasets import load_wine
 
@@ -33,6 +46,8 @@ def test_every_block_of_a_page_runs(page, tmp_path, practicum):
             continue
         for line in code.splitlines():
             assert line.startswith("$ practicum "), f"{page.name}: {line!r} is no command"
+            if ENDPOINT in line:
+                line = line.replace(ENDPOINT, request.getfixturevalue("endpoint"))
             practicum(*shlex.split(line)[2:], cwd=tmp_path)
 
 
