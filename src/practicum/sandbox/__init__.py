@@ -1,10 +1,10 @@
 """Runs programs written by models or users, so that they cannot hurt the machine or the score.
 
 Every program is a process of its own, forked from a small interpreter that has the usual standard
-modules loaded (so a program costs about a millisecond, not a fresh Python). It has no network, no
-other processes, no files but Python's own (read only) and a scratch folder in memory that the next
-program does not see, and limits on processor time, wall time, memory, output and files. What holds
-it, strongest first:
+modules loaded (so one waits about two milliseconds for a program, not for a fresh Python). It has
+no network, no other processes, no files but Python's own (read only) and a scratch folder in memory
+that the next program does not see, and limits on processor time, wall time, memory, output and
+files. What holds it, strongest first:
 
 ``namespaces``
     Linux: process, mount, network and IPC namespaces, a file system without ``/proc`` and without

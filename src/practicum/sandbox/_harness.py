@@ -175,6 +175,61 @@ def _report(told: Ending, report: int, ticket: int) -> NoReturn:
     os._exit(told["code"])
 
 
+REHEARSAL = """
+from typing import Dict, List, Optional, Tuple
+import math
+
+def usual(xs: List[int], word: str = "", at: Optional[Dict[str, Tuple[int, float]]] = None) -> list:
+    \"\"\" Nothing in particular.
+    >>> usual([1, 2, 3])
+    [1, 3]
+    \"\"\"
+    found = {}
+    for i, x in enumerate(xs):
+        found[str(i)] = x
+        if x < 0 or (len(xs) == 9 and word[::-1].lower() in word):
+            return [math.floor(x / 2), max(xs), "".join(sorted(word))]
+    return sorted([x for x in found.values() if x % 2], key=lambda x: x)
+
+def check(candidate):
+    assert candidate([1, 2, 3]) == [1, 3], "Error"
+    assert candidate([0.5, -2.5, 3.0], "abc") == [-2, 3.0, "abc"]
+    assert True, "This prints if this assert fails 1 (good for debugging!)"
+
+check(usual)
+"""
+
+
+def rehearse() -> None:
+    """Run a program of the usual kind before anything is forked.
+
+    What that changes for good (caches of typing, specialised bytecode, interned names) would
+    otherwise be changed, and its page copied, in every program's process: a third of what one cost.
+    """
+    for _ in range(20):  # bytecode is specialised after a few
+        exec(_compile(REHEARSAL, "<program>"), _namespace())
+        decode(json.loads(json.dumps(encode([[1, 2.5, "x"], (1, True), {"a": None}, {3}]))))
+    _sources.clear()
+    random.seed(0)
+
+
+WARM_UP = """
+from typing import List
+def first(xs: List[int]) -> List[int]:
+    return [x for x in xs]
+assert first([1]) == [1]
+"""
+
+
+def warm_up() -> None:
+    """Once in every process, while it waits for its program: pages that every program writes to.
+
+    Halves what a program then takes, and costs a tenth more altogether.
+    """
+    exec(compile(WARM_UP, "<program>", "exec"), _namespace())
+    decode(json.loads(json.dumps(encode([1, "x"]))))
+
+
 def run_whole(text: str, report: int, ticket: int) -> NoReturn:
     """Run a program from its first line to its last."""
     random.seed(0)  # the same program gives the same outcome
@@ -202,8 +257,9 @@ def serve(text: str, entry_point: str, line: Line) -> NoReturn:
         except EOFError:
             _flush()
             os._exit(0)
-        line.send(_answer(target, request))
-        _flush()
+        answer = _answer(target, request)
+        _flush()  # before the answer: it may be the check's last, after which nobody reads on
+        line.send(answer)
 
 
 def _flush() -> None:

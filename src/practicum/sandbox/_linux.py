@@ -148,7 +148,7 @@ def new_root(root: str, visible: Sequence[str], scratch: str, scratch_bytes: int
     os.chdir(root)
     syscall(PIVOT_ROOT[MACHINE or 0], b".", b".")
     _check(libc.umount2(b".", MOUNT_DETACH), "umount of the old root")
-    os.chdir(scratch)
+    os.chdir("/")
 
 
 def mount_scratch(path: str, size: int) -> None:
@@ -159,10 +159,8 @@ def mount_scratch(path: str, size: int) -> None:
 
 def renew_scratch(path: str, size: int) -> None:
     """An empty folder again, whatever a program left in it."""
-    os.chdir("/")
     _check(libc.umount2(path.encode(), MOUNT_DETACH), "umount of the scratch folder")
     mount_scratch(path, size)
-    os.chdir(path)
 
 
 def landlock_version() -> int:
@@ -210,7 +208,7 @@ def drop_capabilities() -> None:
 
 
 ALLOW, KILL = 0x7FFF0000, 0x80000000
-LOAD, EQUAL, ANY_BIT, RETURN = 0x20, 0x15, 0x45, 0x06
+LOAD, EQUAL, AT_LEAST, ANY_BIT, RETURN = 0x20, 0x15, 0x35, 0x45, 0x06
 Instruction = tuple[int, int, int, int]
 
 
@@ -273,21 +271,38 @@ def _rules(pid: int, may_write: bool) -> dict[str, list[Instruction]]:
 def seccomp_program(pid: int, may_write: bool) -> list[Instruction]:
     """The filter for one program; ``pid`` is the only process it may send signals to."""
     column = MACHINE or 0
-    program: list[Instruction] = [
-        (LOAD, 0, 0, 4),
-        (EQUAL, 1, 0, AUDIT_ARCH[column]),
-        (RETURN, 0, 0, KILL),
-        (LOAD, 0, 0, 0),
-    ]
     plain = ALWAYS | (WRITING if may_write else {})
-    for numbers in plain.values():
-        if numbers[column] >= 0:
-            program += [(EQUAL, 0, 1, numbers[column]), _ALLOW]
+    blocks = {numbers[column]: [_ALLOW] for numbers in plain.values()}
     for name, block in _rules(pid, may_write).items():
-        number = JUDGED[name][column]
-        if number >= 0:
-            program += [(EQUAL, 0, len(block), number), *block]
-    return [*program, _EPERM]
+        blocks[JUDGED[name][column]] = block
+    blocks.pop(-1, None)  # not on this processor
+    known_machine = [(LOAD, 0, 0, 4), (EQUAL, 1, 0, AUDIT_ARCH[column]), (RETURN, 0, 0, KILL)]
+    return [*known_machine, (LOAD, 0, 0, 0), *_search(_runs(blocks))]
+
+
+def _runs(blocks: dict[int, list[Instruction]]) -> list[tuple[int, list[Instruction]]]:
+    """``(first number, block)`` from 0 to the end: neighbours with the same block are one run."""
+    runs: list[tuple[int, list[Instruction]]] = []
+    for number in range(max(blocks) + 2):
+        block = blocks.get(number, [_EPERM])
+        if not runs or runs[-1][1] != block:
+            runs.append((number, block))
+    return runs
+
+
+def _search(runs: list[tuple[int, list[Instruction]]]) -> list[Instruction]:
+    """The run a number falls in, by halving.
+
+    The kernel tries a new filter on every number there is, in every program's process: with a list
+    that is gone through from its start, that took as long as forking.
+    """
+    if len(runs) == 1:
+        return runs[0][1]
+    middle = len(runs) // 2
+    below, above = _search(runs[:middle]), _search(runs[middle:])
+    if len(below) > 255:
+        raise ValueError("a filter's jumps reach 255 instructions")
+    return [(AT_LEAST, len(below), 0, runs[middle][0]), *below, *above]
 
 
 class _Program(ctypes.Structure):
