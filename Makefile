@@ -32,7 +32,7 @@ demo: setup  ## Verify two methods at cpu scale and write report.html
 # one thread a process: two workers with two threads each would wait for one another
 test slow: export OMP_NUM_THREADS := 1
 test: setup  ## All tests but the slow ones
-	$(BIN)/python -m pytest -m 'not slow' -n auto --dist loadfile --durations=10
+	$(BIN)/python -m pytest -m 'not slow' -n auto --dist loadgroup --durations=10
 
 slow: setup  ## The tests that take longer
 	$(BIN)/python -m pytest -m slow

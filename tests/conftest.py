@@ -17,6 +17,19 @@ TOY = Path(__file__).parent / "toy"
 sys.path.insert(0, str(TOY))  # a third-party method, found through its entry point
 
 
+SLOWEST = "test_methods.py"  # the contract: every method's studies, in one file
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items):
+    """Under ``--dist loadgroup`` a file stays on one worker, but the contract goes by method."""
+    for item in items:
+        group = item.path.name
+        if group == SLOWEST and hasattr(item, "callspec"):
+            group += str(item.callspec.params.get("method", ""))
+        item.add_marker(pytest.mark.xdist_group(group))
+
+
 @pytest.fixture(autouse=True)
 def _own_store(tmp_path, monkeypatch):
     """No test touches the user's results, nor reads replies of an earlier run."""
