@@ -159,6 +159,21 @@ def test_one_seed_tells_nobody_apart(tmp_path):
     assert {r.standing for r in comparison(study, results)} == {"", "undecided"}
 
 
+def test_shares_keep_within_their_range(tmp_path):
+    study = Race(tmp_path / "log")
+    study.measures = {"time": Measure("rejected", "lower")}
+    outcomes = [
+        Outcome(Trial("lab", "d", arm, seed), {"time": value})
+        for arm, values in {"ours": (1.0, 1.0, 1.0), "slow": (0.0, 1.0, 0.0)}.items()
+        for seed, value in enumerate(values)
+    ]
+    ours, slow = comparison(study, Results(outcomes, Scale()))
+    assert (ours.interval.method, slow.interval.method) == ("exact binomial",) * 2
+    assert ours.interval.low == pytest.approx(0.025 ** (1 / 3), abs=1e-3)  # 3 of 3
+    assert ours.interval.high == 1
+    assert (slow.difference_interval.low, slow.standing) == (-1, "undecided")
+
+
 def test_the_sentence_names_every_arm(tmp_path):
     study, results = race(tmp_path, "lower")
     text = sentence(study, comparison(study, results))

@@ -6,7 +6,7 @@ import inspect
 import sys
 import typing
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from pydantic import TypeAdapter, ValidationError
@@ -15,6 +15,7 @@ from practicum.errors import InputError
 from practicum.study.evidence import (
     Interval,
     Sample,
+    binomial_interval,
     bootstrap_interval,
     differences,
     number,
@@ -23,6 +24,8 @@ from practicum.study.results import Results
 from practicum.study.spec import Outcome, Study
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from practicum.data.kinds import UserData
 
 
@@ -136,7 +139,7 @@ def comparison(study: Study, results: Results) -> list[Row]:
                         arm,
                         about.role,
                         float(values.mean()),
-                        bootstrap_interval(values),
+                        _interval(values),
                         len(values),
                         difference,
                         interval,
@@ -144,6 +147,17 @@ def comparison(study: Study, results: Results) -> list[Row]:
                     )
                 )
     return rows
+
+
+def _interval(values: pd.Series) -> Interval:
+    """Of the mean over seeds; exact where every value is a yes or a no."""
+    if _yes_or_no(values):
+        return binomial_interval(int(values.sum()), len(values))
+    return bootstrap_interval(values)
+
+
+def _yes_or_no(values: pd.Series) -> bool:
+    return bool(values.isin((0, 1)).all())
 
 
 def _against(
@@ -156,6 +170,8 @@ def _against(
         return None, None, "undecided"
     sample = Sample(differences(other, own))
     interval = sample.interval()
+    if _yes_or_no(other) and _yes_or_no(own):  # shares differ by 1 at most
+        interval = replace(interval, low=max(-1.0, interval.low), high=min(1.0, interval.high))
     if interval.low == interval.high == 0:
         return sample.mean, interval, "equal"
     if interval.low <= 0 <= interval.high:
