@@ -348,8 +348,11 @@ def clip_members(parameters: Iterable[Tensor], max_norm: float) -> Float[Tensor,
     grads = [p.grad for p in parameters if p.grad is not None]
     if not grads:
         raise InputError("no gradients to clip: call backward first")
-    squares = [g.square().flatten(2).sum(dim=2).sum(dim=0) for g in grads]
-    norms = torch.stack(squares).sum(dim=0).sqrt()
+    squares = [part for g in grads for part in g.square().flatten(2).sum(dim=2)]
+    total = squares[0]
+    for part in squares[1:]:  # one after another: a sum over an axis rounds by what lies beside it
+        total = total + part
+    norms = total.sqrt()
     scale = (max_norm / (norms + 1e-6)).clamp(max=1.0)
     for g in grads:
         g.mul_(_over_members(scale, g))
