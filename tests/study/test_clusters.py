@@ -2,10 +2,12 @@
 
 import contextlib
 import os
+import shutil
 import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import time
 from pathlib import Path
 
@@ -84,12 +86,17 @@ def ray_cluster(started, tmp_path):
     port = free_port()
     words = ("-m", "ray.scripts.scripts", "start", "--head", "--block", "--port", port)
     quiet = ("--num-cpus", 2, "--include-dashboard", "false", "--disable-usage-stats")
-    started(*words, *quiet, COIN_SECONDS="0.3", RAY_CLUSTER_OF=str(tmp_path))
+    # a folder of its own, not below tmp_path (sockets' names are short): in Ray's usual one it
+    # would leave a note that every other ray.init() here follows
+    own = Path(tempfile.mkdtemp(prefix="ray-"))
+    started(*words, *quiet, "--temp-dir", own, COIN_SECONDS="0.3", RAY_CLUSTER_OF=str(tmp_path))
     wait_for(lambda: listening(port))
     time.sleep(3)  # the port answers before the head does
     yield f"127.0.0.1:{port}"
     for pid in ray_processes(tmp_path):
-        os.kill(pid, signal.SIGKILL)
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+    shutil.rmtree(own, ignore_errors=True)
 
 
 def ray_processes(cluster, name=""):

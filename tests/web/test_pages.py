@@ -201,7 +201,11 @@ def test_two_runs_side_by_side(owner, site, verified):
     second = ran(site, seeds=8)
     page = text(owner.get(f"/side-by-side?run={verified.id}&run={second.id}"))
     assert "Runs 1 and 2 side by side" in page
-    assert "the same machine, versions, code and options" in page
+    assert "the same machine, versions, code and options" not in page
+    assert "seeds None 8" in page
+    third = ran(site, seeds=8)
+    again = text(owner.get(f"/side-by-side?run={second.id}&run={third.id}"))
+    assert "the same machine, versions, code and options" in again
     assert page.count("equal to the last bit") == 8  # four arms, two measures
     assert re.search(r"n=6 .* n=8", page)
 

@@ -145,9 +145,9 @@ def plotted(title: str, figure: Any) -> dict[str, Any]:
 
 
 def differing(a: Mapping[str, Any], b: Mapping[str, Any]) -> list[tuple[str, str, str]]:
-    """Names whose values differ, nested ones with dots."""
+    """Names whose values differ, nested ones with dots; the process always does."""
     first, second = dict(_flat(a)), dict(_flat(b))
-    names = sorted(set(first) | set(second))
+    names = sorted((set(first) | set(second)) - {"pid"})
     pairs = [(name, first.get(name, "none"), second.get(name, "none")) for name in names]
     return [pair for pair in pairs if pair[1] != pair[2]]
 
