@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import socket
 import struct
 import subprocess
@@ -443,6 +444,24 @@ print("done")
         assert strongest.run("import os; assert not os.path.exists('/tmp/late')").passed
 
 
+def test_a_program_that_says_it_passed_and_stays_is_gone_before_the_next(sandbox):
+    """It speaks for itself, so it passed; but it does not live beside another program."""
+    forger = """
+import os
+os.write(3, os.read(5, 64).hex().encode() + b"\\npassed\\n1e999\\n")
+while True:
+    print("still here")
+"""
+    done = sandbox.run(forger, cpu_s=9)
+    assert done.passed
+    assert len(done.stdout) <= sandbox.limits["output_bytes"]
+    worker = sandbox._idle.get()
+    sandbox._idle.put(worker)
+    (still,) = worker.left
+    assert sandbox.run("print(1)").stdout == "1\n"
+    assert still not in worker.left
+
+
 def test_the_last_answer_brings_what_was_printed_before(sandbox):
     text = "def f(x):\n    print('called', x)\n    return x"
     for _ in range(20):
@@ -679,6 +698,51 @@ def test_capabilities_are_told():
     facts = capabilities()
     assert set(facts) == {"sandbox", "files", "network", "processes", "limits"}
     assert not facts["sandbox"].startswith("missing")
+
+
+@pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="needs /proc")
+def test_no_file_stays_open():
+    texts = ["print(1)", "1 / 0", "import os; os._exit(0)", Program("def f(): pass", "f()", "f")]
+    with Sandbox() as sandbox:
+        sandbox.run("pass")
+
+        def how_many():
+            time.sleep(0.2)  # until the children that wait are made
+            sandbox.run("pass")
+            time.sleep(0.2)
+            sandbox.run("pass")
+            return len(os.listdir("/proc/self/fd"))
+
+        before = how_many()
+        sandbox.run_many(10 * texts)
+        assert abs(how_many() - before) <= 12  # three children waiting more or less
+    assert len(os.listdir("/proc/self/fd")) < before
+
+
+@pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="needs /proc")
+def test_a_process_killed_while_it_waits_is_not_blamed_on_a_program():
+    with Sandbox() as sandbox:
+        sandbox.run("pass")
+        time.sleep(0.3)
+        worker = sandbox._idle.get()
+        sandbox._idle.put(worker)
+        waiting = [p for p in _descendants(worker.process.pid) if not _descendants(p)]
+        for pid in waiting:
+            os.kill(pid, 9)
+        time.sleep(0.2)
+        assert sandbox.run("print(1)").stdout == "1\n"
+
+
+def test_what_cannot_be_locked_in_is_not_run(monkeypatch, tmp_path):
+    from practicum.sandbox import _worker
+
+    copy = tmp_path / "sandbox"
+    shutil.copytree(Path(_worker.__file__).parent, copy)
+    text = (copy / "_zygote.py").read_text()
+    (copy / "_zygote.py").write_text(text.replace("os.umask(0o077)", "raise OSError('no key')"))
+    monkeypatch.setattr(_worker, "__file__", str(copy / "_worker.py"))
+    with Sandbox() as sandbox, pytest.raises(SandboxError, match=r"locked in: .*no key"):
+        sandbox.run("print(1)")
 
 
 def test_a_worker_that_is_killed_is_replaced():
