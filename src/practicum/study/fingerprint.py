@@ -10,6 +10,7 @@ from __future__ import annotations
 import ast
 import hashlib
 import threading
+from functools import lru_cache
 from pathlib import Path
 
 PARSING = threading.Lock()  # ast.parse is not safe in threads on Python 3.11
@@ -28,35 +29,37 @@ def code_fingerprint(folder: Path) -> str:
         path = queue.pop()
         if path in seen:
             continue
-        with PARSING:
-            tree = ast.parse(path.read_text(encoding="utf-8"))
-            queue += [p for p in _imports(tree, path, root) if p not in seen]
-            seen[path] = ast.dump(_strip_docstrings(tree))
+        seen[path], names = _parsed(path.read_text(encoding="utf-8"), path, root)
+        for name in names:
+            queue += [p for p in _files(root, name.split(".")[1:]) if p not in seen]
     digest = hashlib.sha256()
     for path in sorted(seen):
         digest.update(f"{path.relative_to(root)}\n{seen[path]}\n".encode())
     return digest.hexdigest()[:16]
 
 
-def _imports(tree: ast.AST, path: Path, root: Path) -> list[Path]:
-    """Files of the same top package that this module imports, wherever in it."""
-    names: set[str] = set()
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Import):
-            names |= {a.name for a in node.names}
-        elif isinstance(node, ast.ImportFrom):
-            base = node.module or ""
-            if node.level:
-                folder = path.parents[node.level - 1]
-                package = ".".join((root.name, *folder.relative_to(root).parts))
-                base = f"{package}.{base}".rstrip(".")
-            names |= {base, *(f"{base}.{a.name}" for a in node.names)}
-    files: list[Path] = []
-    for name in names:
-        parts = name.split(".")
-        if parts[0] == root.name and not (len(parts) > 1 and parts[1] in ENGINE):
-            files += _files(root, parts[1:])
-    return files
+@lru_cache(maxsize=1024)  # parsing is most of what a run costs before its first trial
+def _parsed(text: str, path: Path, root: Path) -> tuple[str, frozenset[str]]:
+    """A hash of what counts of a module, and the modules of the same top package it imports, anywhere."""
+    with PARSING:
+        tree = ast.parse(text)
+        names: set[str] = set()
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Import):
+                names |= {a.name for a in node.names}
+            elif isinstance(node, ast.ImportFrom):
+                base = node.module or ""
+                if node.level:
+                    folder = path.parents[node.level - 1]
+                    package = ".".join((root.name, *folder.relative_to(root).parts))
+                    base = f"{package}.{base}".rstrip(".")
+                names |= {base, *(f"{base}.{a.name}" for a in node.names)}
+        counts = ast.dump(_strip_docstrings(tree)).encode()
+    return hashlib.sha256(counts).hexdigest(), frozenset(name for name in names if _matters(name.split("."), root))
+
+
+def _matters(parts: list[str], root: Path) -> bool:
+    return parts[0] == root.name and not (len(parts) > 1 and parts[1] in ENGINE)
 
 
 def _files(root: Path, parts: list[str]) -> list[Path]:
