@@ -40,7 +40,7 @@ def code_fingerprint(folder: Path) -> str:
 
 @lru_cache(maxsize=1024)  # parsing is most of what a run costs before its first trial
 def _parsed(text: str, path: Path, root: Path) -> tuple[str, frozenset[str]]:
-    """A hash of what counts of a module, and the modules of the same top package it imports, anywhere."""
+    """A hash of what counts of a module, and what it imports of the same top package, anywhere."""
     with PARSING:
         tree = ast.parse(text)
         names: set[str] = set()
@@ -55,7 +55,8 @@ def _parsed(text: str, path: Path, root: Path) -> tuple[str, frozenset[str]]:
                     base = f"{package}.{base}".rstrip(".")
                 names |= {base, *(f"{base}.{a.name}" for a in node.names)}
         counts = ast.dump(_strip_docstrings(tree)).encode()
-    return hashlib.sha256(counts).hexdigest(), frozenset(name for name in names if _matters(name.split("."), root))
+    relevant = frozenset(name for name in names if _matters(name.split("."), root))
+    return hashlib.sha256(counts).hexdigest(), relevant
 
 
 def _matters(parts: list[str], root: Path) -> bool:
