@@ -13,19 +13,14 @@ True
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import ClassVar, Literal, get_args
+from typing import ClassVar
 
 import numpy as np
 from jaxtyping import Float, Float32, Real
 
 from practicum.data.offline import OfflineDataset
-from practicum.errors import InputError
-
-Mix = Literal["expert", "medium", "mixed-20", "mixed-anti"]
-State = Float[np.ndarray, "... 2"]
-Driver = Callable[[State, np.random.Generator], Float[np.ndarray, "... 1"]]
+from practicum.rl.ssar.mixes import Driver, Mix, Mixes, State, mixed_transitions
 
 TORQUE = 2.0  # largest, in N m
 SPEED = 8.0  # largest, in rad/s
@@ -187,7 +182,7 @@ def inverted(state: State, rng: np.random.Generator) -> Float[np.ndarray, "... 1
 
 
 # shares of the episodes and who drives them
-MIXES: dict[str, tuple[tuple[float, Driver], ...]] = {
+MIXES: Mixes = {
     "expert": ((1.0, expert),),
     "medium": ((1.0, medium),),
     "mixed-20": ((0.2, expert), (0.8, uniform)),
@@ -229,24 +224,7 @@ def pendulum_mix(
     >>> pendulum_mix("expert", 10, rng=0).returns().mean() > -250
     np.True_
     """
-    if name not in MIXES:
-        from difflib import get_close_matches
-
-        near = get_close_matches(str(name), get_args(Mix), n=1, cutoff=0.3)
-        raise InputError(
-            f"{name!r} is no pendulum set",
-            (f"did you mean {near[0]!r}? " if near else "") + f"sets: {', '.join(get_args(Mix))}",
-        )
-    if episodes < 1 or horizon < 1:
-        raise InputError(f"{episodes} episodes of {horizon} steps: at least one of each is needed")
-    rng = np.random.default_rng(rng)
-    counts = np.diff(np.round(np.cumsum([0, *(share for share, _ in MIXES[name])]) * episodes))
-    parts = [
-        _drive(driver, int(count), horizon, rng)
-        for count, (_, driver) in zip(counts, MIXES[name], strict=True)
-        if count
-    ]
-    arrays = {key: np.concatenate([part[key] for part in parts]) for key in parts[0]}
+    arrays = mixed_transitions("pendulum", MIXES, name, _drive, episodes, horizon, rng)
     ends = np.tile(np.arange(horizon) == horizon - 1, episodes)
     return OfflineDataset.from_arrays(
         **arrays,

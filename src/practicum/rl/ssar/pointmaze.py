@@ -16,19 +16,16 @@ The arena is [-1, 1]², a wall juts in from the left, start and goal lie on its 
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import ClassVar, Literal, get_args
+from typing import ClassVar
 
 import numpy as np
 from jaxtyping import Float, Float32, Real
 
 from practicum.data.offline import OfflineDataset
-from practicum.errors import InputError
+from practicum.rl.ssar.mixes import Driver, Mix, Mixes, mixed_transitions
 
-MazeMix = Literal["expert", "medium", "mixed-20", "mixed-anti"]
 Place = Float[np.ndarray, "... 2"]
-Driver = Callable[[Place, np.random.Generator], Float[np.ndarray, "... 2"]]
 
 STRIDE = 0.1  # of a full step along an axis; half the wall's thickness, so none is jumped over
 START, GOAL = np.array([-0.7, -0.6]), np.array([-0.7, 0.6])
@@ -185,7 +182,7 @@ def lost(state: Place, rng: np.random.Generator) -> Place:
 
 
 # shares of the episodes and who drives them
-MAZE_MIXES: dict[str, tuple[tuple[float, Driver], ...]] = {
+MAZE_MIXES: Mixes = {
     "expert": ((1.0, waypoints),),
     "medium": ((1.0, lost),),
     "mixed-20": ((0.2, waypoints), (0.8, wander)),
@@ -194,7 +191,7 @@ MAZE_MIXES: dict[str, tuple[tuple[float, Driver], ...]] = {
 
 
 def pointmaze_mix(
-    name: MazeMix | str,
+    name: Mix | str,
     episodes: int = 100,
     *,
     rng: np.random.Generator | int | None = None,
@@ -227,26 +224,7 @@ def pointmaze_mix(
     >>> pointmaze_mix("expert", 10, rng=0).returns().mean().item()
     1.0
     """
-    if name not in MAZE_MIXES:
-        from difflib import get_close_matches
-
-        near = get_close_matches(str(name), get_args(MazeMix), n=1, cutoff=0.3)
-        raise InputError(
-            f"{name!r} is no maze set",
-            (f"did you mean {near[0]!r}? " if near else "")
-            + f"sets: {', '.join(get_args(MazeMix))}",
-        )
-    if episodes < 1 or horizon < 1:
-        raise InputError(f"{episodes} episodes of {horizon} steps: at least one of each is needed")
-    rng = np.random.default_rng(rng)
-    mix = MAZE_MIXES[name]
-    counts = np.diff(np.round(np.cumsum([0, *(share for share, _ in mix)]) * episodes))
-    parts = [
-        _walk(driver, int(count), horizon, rng)
-        for count, (_, driver) in zip(counts, mix, strict=True)
-        if count
-    ]
-    arrays = {key: np.concatenate([part[key] for part in parts]) for key in parts[0]}
+    arrays = mixed_transitions("maze", MAZE_MIXES, name, _walk, episodes, horizon, rng)
     return OfflineDataset.from_arrays(
         **arrays, force=True, name=f"pointmaze-{name}", env_id=PointMaze.name
     )
