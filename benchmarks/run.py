@@ -1,5 +1,7 @@
 """Run every benchmark and write what they print to BENCHMARKS.md, with date and machine.
 
+That of a method stands in its folder too, as ``benchmark.txt``, for its page.
+
 ``python benchmarks/run.py`` runs all, ``python benchmarks/run.py cmi_test engine`` some; sections
 of those that were not run stay as they are.
 """
@@ -14,6 +16,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+from practicum import catalog
 from practicum.study.report import write_atomically
 
 HERE = Path(__file__).parent
@@ -49,17 +52,28 @@ def main(names: list[str]) -> int:
         if done.returncode:
             failed.append(title)
         parts[title] = section(done.stdout, done.returncode)
-        write_atomically(TARGET, lambda path: path.write_text(page(parts), encoding="utf-8"))
+        write(TARGET, page(parts))
+        if method := catalog.methods().get(title):  # its page shows it
+            write(method.folder / "benchmark.txt", f"{where(done.returncode)}\n\n{done.stdout}")
     if failed:
         print(f"missed a bar: {', '.join(failed)}", file=sys.stderr)
     return int(bool(failed))
 
 
+def where(status: int) -> str:
+    """When and where it ran, and whether a bar was missed."""
+    machine = f"{platform.system()} {platform.machine()}, {os.cpu_count()} cores, one thread"
+    return f"{dt.date.today()}; {machine}." + (" Missed a bar." if status else "")
+
+
 def section(printed: str, status: int) -> str:
     """One benchmark's output and where it ran."""
-    machine = f"{platform.system()} {platform.machine()}, {os.cpu_count()} cores, one thread"
-    missed = "\n\n**Missed a bar.**" if status else ""
-    return f"{dt.date.today()}; {machine}.{missed}\n\n```text\n{printed.rstrip()}\n```"
+    return f"{where(status)}\n\n```text\n{printed.rstrip()}\n```"
+
+
+def write(path: Path, text: str) -> None:
+    """All of it or nothing."""
+    write_atomically(path, lambda part: part.write_text(text, encoding="utf-8"))
 
 
 def read(path: Path) -> dict[str, str]:

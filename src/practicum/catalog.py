@@ -127,6 +127,12 @@ class Method:
         """The card's slug."""
         return self.card.slug
 
+    @property
+    def benchmark(self) -> str:
+        """What the method's benchmark printed when it was run last; empty where it never was."""
+        path = self.folder / "benchmark.txt"
+        return path.read_text(encoding="utf-8") if path.is_file() else ""
+
     def load_study(self) -> type[Study]:
         """The ``Study`` subclass of the method's ``study.py``."""
         from practicum.study.spec import Study

@@ -6,12 +6,14 @@ import re
 import subprocess
 import sys
 import threading
+from dataclasses import replace
 
 import pytest
 
 from practicum import catalog
 from practicum.data.kinds import UserData
 from practicum.study.compare import study_on
+from practicum.web import pages
 from practicum.web.jobs import alive
 from practicum.web.live import event
 
@@ -111,6 +113,16 @@ def test_a_method_shows_reported_and_measured(owner, verified):
     assert re.search(r"C1 the coin falls heads .* 70 % 0\.693 \[0\.\d+, 0\.\d+\] n=6 ✓ repro", page)
     assert "the share of heads is" in page
     assert "its few seeds decide little" in page
+
+
+def test_what_a_method_costs_is_shown_where_it_was_measured(owner, tmp_path, monkeypatch):
+    assert "strongest peer" not in owner.get("/methods/coin").text
+    moved = replace(catalog.get("coin"), folder=tmp_path)
+    monkeypatch.setattr(pages.catalog, "get", lambda slug: moved)
+    (tmp_path / "benchmark.txt").write_text("2026-11-30; Linux.\n\nflips: 3 x <numpy>\n")
+    page = owner.get("/methods/coin").text
+    assert "strongest peer" in page
+    assert "flips: 3 x &lt;numpy&gt;" in page
 
 
 def test_the_usage_can_be_copied(owner):

@@ -22,6 +22,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from practicum.data.table import read_table, separator_of
+from practicum.data.text import reason_of, shown
 from practicum.errors import InputError
 from practicum.web.settings import MEGABYTE, Settings
 
@@ -192,7 +193,7 @@ class Files:
                 or linked
             ):
                 raise InputError(
-                    f"{archive.name}: {member.filename} would be written outside its folder"
+                    f"{archive.name}: {shown(member.filename)} would be written outside its folder"
                 )
             if not member.is_dir() and not any(p.startswith((".", "__MACOSX")) for p in parts):
                 kept.append(member)
@@ -232,7 +233,9 @@ def _archive(path: Path) -> Iterator[zipfile.ZipFile]:
             yield opened
     except (zipfile.BadZipFile, NotImplementedError, RuntimeError, OSError) as error:
         # RuntimeError: a password is asked for
-        raise InputError(f"{path.name}: not an archive that can be read ({error})") from error
+        raise InputError(
+            f"{path.name}: not an archive that can be read ({reason_of(error)})"
+        ) from error
 
 
 def _parquet_size(path: Path) -> int:
@@ -242,7 +245,7 @@ def _parquet_size(path: Path) -> int:
     try:
         about = parquet.read_metadata(path)
     except (pyarrow.ArrowException, OSError) as error:
-        raise InputError(f"{path.name}: not a Parquet file ({error})") from error
+        raise InputError(f"{path.name}: not a Parquet file ({reason_of(error)})") from error
     packed = sum(about.row_group(i).total_byte_size for i in range(about.num_row_groups))
     return max(packed, about.num_rows * about.num_columns * 8)
 
@@ -277,7 +280,7 @@ def head_of(path: Path) -> Head | None:
         frame = read_table(path, numeric=False, missing="keep")
     except InputError:
         return None  # of another kind; the method will say what it misses
-    rows = frame.head(PREVIEW).astype(str).to_numpy().tolist()
+    rows = [list(map(str, row)) for row in frame.head(PREVIEW).itertuples(index=False, name=None)]
     return Head([str(c) for c in frame.columns], rows)
 
 

@@ -169,6 +169,7 @@ def method(request: Request, site: Here, slug: str, scale: str = "") -> Response
         card=found.card,
         field=catalog.FIELDS[found.card.field],
         usage=usage.of(found),
+        benchmark=found.benchmark,
         verified=verified,
         run=run,
         verdicts=site.outcomes.verdicts(run.id) if run else {},
