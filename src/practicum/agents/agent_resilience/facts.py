@@ -43,7 +43,6 @@ class System(NamedTuple):
     half_width: float  # of its 95 % interval
 
 
-PROBLEMS = 164
 RECOUNT = {
     "MetaGPT": System("linear", 82, 60, 44, 23.2, 8.1),
     "Self-collab": System("linear", 125, 71, 67, 35.4, 8.6),
@@ -55,7 +54,6 @@ RECOUNT = {
 
 # pass@1 in %: severity (segments of a touched message) and frequency (messages touched); which
 # suffix of a file's name is which is our inference
-VANILLA = {"CAMEL": 62.2, "MetaGPT": 50.0}
 SEVERITY = {"CAMEL": (57.3, 57.9, 56.1), "MetaGPT": (52.4, 46.3, 50.6)}  # P_e = .2, .4, .6
 FREQUENCY = {"CAMEL": (29.3, 18.9, 10.4), "MetaGPT": (26.8, 15.9, 6.7)}  # P_m = .2, .4, .6
 

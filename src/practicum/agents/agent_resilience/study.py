@@ -67,7 +67,6 @@ NAMES = {
 }
 COMPARED = ("hierarchical", "linear", "flat-last", "flat-vote")  # what the paper's claims speak of
 DEFENCES = {"C": ("challenger",), "I": ("inspector",), "CI": ("challenger", "inspector")}
-FAULTS = ("inject", "transform")
 SENSITIVITIES = (0.5, 0.75, 0.9, 0.99)
 RATES = (0.2, 0.4, 0.6)
 MAX_CALLS = 24

@@ -35,7 +35,6 @@ from practicum.language.abstract_reasoning.items import (
 Args = tuple[str, ...]
 Examples = list[tuple[Args, str]]
 Answers = set[str | None]
-NO_FIT: frozenset[str | None] = frozenset()
 
 
 # --- reading a line ------------------------------------------------------------------------------

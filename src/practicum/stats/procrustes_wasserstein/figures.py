@@ -11,8 +11,8 @@ from jaxtyping import Float, Int
 if TYPE_CHECKING:
     import plotly.graph_objects as go
 
-# Okabe and Ito's blue, vermilion and green: told apart by colour-blind readers too
-FIRST, SECOND, MEAN = "#0072B2", "#D55E00", "#009E73"
+# Okabe and Ito's blue and vermilion: told apart by colour-blind readers too
+FIRST, SECOND = "#0072B2", "#D55E00"
 SEGMENT = "rgba(120,120,120,0.45)"
 
 
