@@ -7,6 +7,8 @@ The command line prints both without a traceback and exits with status 2.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 
 class PracticumError(Exception):
     """An expected failure.
@@ -58,3 +60,56 @@ class ChatError(PracticumError):
 
 class SandboxError(PracticumError):
     """Programs cannot be run safely on this machine."""
+
+
+# --- how messages quote what was found -----------------------------------------------------------
+
+
+def shown(value: object, most: int = 80) -> str:
+    """A cell as messages quote it: printable, on one line, and not the whole of a long one.
+
+    Examples
+    --------
+    >>> shown("a\\tb"), shown("x" * 1000, most=5)
+    ("'a\\\\tb'", "'xxxx… (1,002 characters)")
+    """
+    text = repr(value)
+    text = text if text.isprintable() else ascii(value)
+    return text if len(text) <= most else f"{text[:most]}… ({len(text):,} characters)"
+
+
+def reason_of(error: BaseException, most: int = 200) -> str:
+    """What a library said of a damaged file: its first line, printable, without long quotations.
+
+    Examples
+    --------
+    >>> reason_of(ValueError("bad token \\0 at 1"))
+    'bad token � at 1'
+    """
+    first = [line.strip() for line in str(error).splitlines() if line.strip()]
+    return plain(first[0] if first else type(error).__name__, most)
+
+
+def plain(name: object, most: int = 60) -> str:
+    """A name from a file as messages write it, without quotes: printable, and not too long.
+
+    Examples
+    --------
+    >>> plain("a\\tb"), plain("x" * 1000, most=5)
+    ('a�b', 'xxxxx…')
+    """
+    text = "".join(c if c.isprintable() else "\ufffd" for c in str(name)[: most + 1])
+    return text if len(text) <= most else f"{text[:most]}…"
+
+
+def listed(names: Iterable[object], most: int = 20) -> str:
+    """The first of many names, for a hint: a table may have thousands of columns.
+
+    Examples
+    --------
+    >>> listed("abc", most=2)
+    'a, b and 1 more'
+    """
+    every = list(names)
+    more = f" and {len(every) - most:,} more" if len(every) > most else ""
+    return ", ".join(map(plain, every[:most])) + more

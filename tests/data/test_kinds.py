@@ -14,7 +14,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from practicum.data.kinds import KINDS, Sniffed, UserData, sniff
+from practicum.data.graph import read_graph
+from practicum.data.kinds import KINDS, UserData
+from practicum.data.sniff import Sniffed, sniff
 from practicum.errors import InputError
 
 JUNK = random.Random(0).randbytes(2000)
@@ -99,6 +101,26 @@ def test_npy_of_every_version_whatever_its_name(tmp_path, version):
 def test_npy_of_another_dimension_says_its_shape(tmp_path, shape):
     np.save(tmp_path / "a.npy", np.zeros(shape))
     assert str(shape) in refusal(tmp_path / "a.npy")
+
+
+def test_a_folder_of_nodes_and_edges_is_a_graph(tmp_path):
+    (tmp_path / "nodes.csv").write_text("id,text\na,x\nb,y\n")
+    (tmp_path / "edges.csv").write_text("source,target\na,b\n")
+    assert sniff(tmp_path).kinds == ("graph",)
+    assert read_graph(tmp_path).n_edges == 1
+
+
+def test_an_index_of_packages_is_a_graph(tmp_path):
+    entry = "Package: {}\nVersion: 1\nDepends: b\nDescription: does {}\n\n"
+    (tmp_path / "Packages").write_text(entry.format("a", "this") + entry.format("b", "that"))
+    assert sniff(tmp_path / "Packages").kinds == ("graph",)
+    assert read_graph(tmp_path / "Packages").n_nodes == 2
+
+
+def test_a_minari_folder_is_a_log(tmp_path):
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / "main_data.hdf5").write_bytes(b"\x89HDF\r\n\x1a\n")
+    assert sniff(tmp_path).kinds == ("trajectories",)
 
 
 def test_npz(tmp_path):
@@ -239,7 +261,7 @@ def test_the_head_may_end_in_the_middle_of_a_character(file):
 def test_quotes_do_not_stop_the_reader(environment, file):
     """``csv.Sniffer`` takes the square of the length over some lines; a person sees a hang."""
     path = file("a.csv", ", \"a'" * 13_000)
-    code = f"from practicum.data.kinds import sniff; sniff({str(path)!r})"
+    code = f"from practicum.data.sniff import sniff; sniff({str(path)!r})"
     subprocess.run([sys.executable, "-c", code], env=environment, check=True, timeout=20)
 
 

@@ -16,6 +16,7 @@ arrays), decide who holds which rows and how each client's data are distorted
 from __future__ import annotations
 
 import gzip
+import math
 import os
 import struct
 import zlib
@@ -36,6 +37,7 @@ ImageSet = Literal["fashion-mnist", "digits"]
 DEBIAN_FOLDER = Path("/usr/share/datasets/fashion-mnist")
 FILES = ("train-images-idx3", "train-labels-idx1", "t10k-images-idx3", "t10k-labels-idx1")
 IDX_UBYTE = 8  # the type code of unsigned bytes in an IDX header
+MOST_AXES = 32  # of an array that every version of NumPy takes
 
 
 @dataclass(frozen=True)
@@ -96,8 +98,10 @@ def read_idx(path: str | Path) -> np.ndarray:
     if len(raw) < 8 or raw[:2] != b"\0\0" or raw[2] != IDX_UBYTE:
         raise InputError(f"{path}: not an IDX file of bytes", _HOW_TO_INSTALL)
     start = 4 + 4 * raw[3]
+    if raw[3] > MOST_AXES or len(raw) < start:
+        raise InputError(f"{path}: not an IDX file of bytes", _HOW_TO_INSTALL)
     shape = struct.unpack(f">{raw[3]}I", raw[4:start])
-    if len(raw) - start != int(np.prod(shape)):
+    if len(raw) - start != math.prod(shape):
         raise InputError(
             f"{path}: the header declares {shape}, but {len(raw) - start} bytes follow",
             "the file is cut off; install it again",

@@ -12,6 +12,7 @@ import math
 import re
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -22,7 +23,7 @@ from jaxtyping import Bool, Int
 
 from practicum.data.table import read_table
 from practicum.data.text import read_utf8
-from practicum.errors import InputError, MissingExtra
+from practicum.errors import InputError, MissingExtra, listed, plain, reason_of, shown
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -322,8 +323,8 @@ def _labels(
     stray = [v for v in values if v is not None and v not in number]
     if stray:
         raise InputError(
-            f"label {stray[0]!r} is none of the classes ({len(stray)} such nodes)",
-            f"classes: {', '.join(names[:20])}",
+            f"label {shown(stray[0])} is none of the classes ({len(stray)} such nodes)",
+            f"classes: {listed(names)}",
         )
     return np.array([-1 if v is None else number[v] for v in values], dtype=np.int64), names
 
@@ -431,17 +432,30 @@ def read_graph(
             raise InputError(f"{path} is a folder, and edges were named too", "give one of the two")
         path, edges = _file_in(path, "nodes"), _file_in(path, "edges")
     if edges is not None:
-        return _from_tables(path, Path(edges), columns, needs_text)
+        with _file_named(path, Path(edges)):
+            return _from_tables(path, Path(edges), columns, needs_text)
     if not path.exists():
         raise InputError(f"{path}: no such file", _closest(path))
     if path.suffix.lower() in NETWORKX:
-        return _from_file(path, columns, needs_text)
+        with _file_named(path):
+            return _from_file(path, columns, needs_text)
     if path.name.startswith("Packages") or path.name.endswith("_Packages"):
         return packages_graph(read_packages(path), name=path.stem)
     raise InputError(
         f"{path}: where are the edges?",
         "give a table of edges as well, a folder with nodes.csv and edges.csv, or GraphML",
     )
+
+
+@contextmanager
+def _file_named(*paths: Path) -> Iterator[None]:
+    """What is refused of arrays, which know no file, is refused of the file (the last one)."""
+    try:
+        yield
+    except InputError as error:
+        if any(str(path) in error.message for path in paths):
+            raise
+        raise InputError(f"{paths[-1]}: {error.message}", error.hint) from error
 
 
 def _closest(path: Path) -> str | None:
@@ -514,7 +528,7 @@ def _column(
             return asked
         close = difflib.get_close_matches(asked, there, n=1)
         hint = f"did you mean {close[0]!r}? " if close else ""
-        raise InputError(f"{path} has no column {asked!r}", f"{hint}columns: {', '.join(there)}")
+        raise InputError(f"{path} has no column {asked!r}", f"{hint}columns: {listed(there)}")
     lower = {c.lower(): c for c in reversed(there)}
     found = next((lower[u] for u in usual if u in lower), None)
     if found is None and first and there:
@@ -522,7 +536,7 @@ def _column(
     if found is None and required:
         raise InputError(
             f"{path}: which column holds the {what}?",
-            f"columns: {', '.join(there)}; usual names: {', '.join(usual[:5])}",
+            f"columns: {listed(there)}; usual names: {', '.join(usual[:5])}",
         )
     return found
 
@@ -536,7 +550,7 @@ def _ids(column: pd.Series, path: Path, name: str) -> list[str]:
         seen: set[str] = set()
         twice = next(v for v in ids if v in seen or seen.add(v))
         raise InputError(
-            f"{path}, column {name!r}: the id {twice!r} is there twice "
+            f"{path}, column {name!r}: the id {shown(twice)} is there twice "
             f"({len(ids) - len(set(ids))} repeated ids)",
             "name the column of ids if this is not it",
         )
@@ -562,7 +576,7 @@ def _numbers(column: pd.Series, path: Path, name: str) -> np.ndarray:
     bad = np.flatnonzero(~np.isfinite(numbers))
     if len(bad):
         raise InputError(
-            f"{path}, column {name!r}, row {bad[0] + 1}: {column.iloc[bad[0]]!r} is no number"
+            f"{path}, column {name!r}, row {bad[0] + 1}: {shown(column.iloc[bad[0]])} is no number"
         )
     return numbers
 
@@ -577,9 +591,9 @@ def _known_ends(ids: Sequence[str], links: pd.DataFrame, path: Path) -> np.ndarr
         n = sum(a not in number or b not in number for a, b in zip(*ends, strict=True))
         raise InputError(
             f"{path}, columns {links.columns[0]!r} and {links.columns[1]!r}: {n:,} edges name "
-            f"nodes that are not among the nodes: {', '.join(map(repr, unknown[:5]))}"
+            f"nodes that are not among the nodes: {', '.join(map(shown, unknown[:5]))}"
             + (f" and {len(unknown) - 5:,} more" if len(unknown) > 5 else ""),
-            f"ids of nodes look like {', '.join(map(repr, ids[:3]))}",
+            f"ids of nodes look like {', '.join(map(shown, ids[:3]))}",
         )
     return np.array([[number[a], number[b]] for a, b in zip(*ends, strict=True)]).reshape(-1, 2)
 
@@ -598,8 +612,8 @@ def _from_file(path: Path, columns: Columns, needs_text: bool) -> TextGraph:
     try:
         graph = readers[path.suffix.lower()](path)
     except Exception as error:  # junk makes the parsers raise anything
-        first = str(error).strip().split("\n")[0]
-        raise InputError(f"{path}: not readable as {path.suffix[1:]}: {first}") from error
+        said = reason_of(error)
+        raise InputError(f"{path}: not readable as {path.suffix[1:]}: {said}") from error
     return from_networkx(graph, columns=columns, name=path.stem, needs_text=needs_text)
 
 
@@ -650,7 +664,7 @@ def from_networkx(
             hint = f"did you mean {close[0]!r}? " if close else ""
             raise InputError(
                 f"{name}: no node has the attribute {asked!r}",
-                f"{hint}attributes: {', '.join(there) or 'none'}",
+                f"{hint}attributes: {listed(there) or 'none'}",
             )
     if texts is None:
         found = [str(a.get(text) or "").strip() for a in attributes]
@@ -658,7 +672,7 @@ def from_networkx(
             if needs_text:
                 raise InputError(
                     f"{name}: {len(lacking)} of {len(nodes)} nodes have no attribute {text!r}: "
-                    f"{', '.join(lacking[:5])}",
+                    f"{', '.join(map(plain, lacking[:5]))}",
                     "name the attribute, hand over texts, or embeddings of your own",
                 )
             found = None if len(lacking) == len(nodes) else found

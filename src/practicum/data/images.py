@@ -7,6 +7,8 @@ that names it; whoever reads many files collects these and says so, none is pass
 from __future__ import annotations
 
 import hashlib
+import os
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from practicum.data.kinds import IMAGES
 from practicum.data.table import read_table
-from practicum.errors import InputError, MissingExtra
+from practicum.errors import InputError, MissingExtra, listed, plain, reason_of, shown
 
 if TYPE_CHECKING:
     import numpy as np
@@ -149,11 +151,11 @@ def _from_table(source: Path, path_column: str | None, label_column: str | None)
             )
     names = [str(name) for name in frame[path_at]]
     paths = [p if p.is_absolute() else source.parent / p for p in map(Path, names)]
-    absent = [i for i, p in enumerate(paths) if not p.is_file()]
+    absent = [i for i, p in enumerate(paths) if not os.path.isfile(p)]
     if absent:
         raise InputError(
             f"{source}, column {path_at!r}, row {absent[0] + 1}: there is no file "
-            f"{paths[absent[0]]} ({len(absent)} such)",
+            f"{plain(paths[absent[0]], 300)} ({len(absent)} such)",
             "paths are read as absolute, or relative to the table's own folder",
         )
     ids = [str(i) for i in frame["id"]] if "id" in frame else names
@@ -164,7 +166,7 @@ def _from_table(source: Path, path_column: str | None, label_column: str | None)
     )
     if twice is not None:
         raise InputError(
-            f"{source}, row {twice + 1}: the id {ids[twice]!r} was taken by an earlier row",
+            f"{source}, row {twice + 1}: the id {shown(ids[twice])} was taken by an earlier row",
             "ids are the `id` column, or the paths where there is none",
         )
     return ImageTable(
@@ -181,16 +183,14 @@ def _column(source, frame, asked, usual, what, *, required):
     columns = [str(c) for c in frame.columns]
     if asked is not None:
         if asked not in columns:
-            raise InputError(
-                f"{source} has no column {asked!r}", f"its columns: {', '.join(columns)}"
-            )
+            raise InputError(f"{source} has no column {asked!r}", f"its columns: {listed(columns)}")
         return asked
     lower = {c.lower(): c for c in columns}
     found = next((lower[name] for name in usual if name in lower), None)
     if found is None and required:
         raise InputError(
             f"{source} has no column of {what} (looked for {', '.join(usual)})",
-            f"its columns: {', '.join(columns)}",
+            f"its columns: {listed(columns)}",
         )
     return found
 
@@ -211,7 +211,7 @@ def _weights(source: Path, frame) -> list[float]:
     if bad.any():
         row = int(bad.argmax())
         raise InputError(
-            f"{source}, column 'weight', row {row + 1}: found {frame['weight'].iloc[row]}, "
+            f"{source}, column 'weight', row {row + 1}: found {plain(frame['weight'].iloc[row])}, "
             "expected a number of 0 or more"
         )
     return numbers.tolist()
@@ -243,9 +243,12 @@ def load_image(path: str | Path) -> Image:
     """
     pil = _pillow()
     try:
-        with pil.Image.open(path) as image:
-            image.load()
-            return as_rgb(image)
+        # Pillow warns of odd tags and of large pictures, without their name
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            with pil.Image.open(path) as image:
+                image.load()
+                return as_rgb(image)
     except InputError as error:
         raise InputError(f"{path}: {error.message}", error.hint) from error
     except pil.Image.DecompressionBombError as error:
@@ -254,9 +257,7 @@ def load_image(path: str | Path) -> Image:
         ) from error
     # Pillow's plugins raise OSError, SyntaxError, ValueError, struct.error and more on junk
     except Exception as error:
-        reason = (
-            getattr(error, "strerror", None) or str(error).split("\n")[0] or type(error).__name__
-        )
+        reason = getattr(error, "strerror", None) or reason_of(error)
         raise InputError(
             f"{path}: not a readable image ({reason})", "is it damaged, or of another kind?"
         ) from error

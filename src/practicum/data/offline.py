@@ -31,7 +31,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from jaxtyping import Bool, Float, Float32, Int, Real
 
-from practicum.errors import InputError, MissingExtra
+from practicum.errors import InputError, MissingExtra, plain, reason_of, shown
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -355,7 +355,11 @@ class OfflineDataset:
             The file is missing or damaged, an array is missing, or as :meth:`from_arrays`.
         """
         path = _existing(path)
-        with _damage_named(path, ".npz file"), np.load(path, allow_pickle=False) as archive:
+        with (
+            _damage_named(path, ".npz file"),
+            path.open("rb") as handle,  # numpy leaves a file open that it cannot read
+            np.load(handle, allow_pickle=False) as archive,
+        ):
             arrays = {key: _plain(path, archive, key) for key in archive.files}
         return cls._from_mapping(path, arrays, keys, options)
 
@@ -438,14 +442,14 @@ class OfflineDataset:
             or as :meth:`from_arrays`.
         """
         data = _open_minari(source)
-        name = str(data.spec.dataset_id)
-        _refuse_spaces(name, data.spec.observation_space, data.spec.action_space)
-        with _damage_named(name, "Minari data set"):
+        with _damage_named(str(source), "Minari data set"):  # what it says of itself is read late
+            name = str(data.spec.dataset_id)
+            _refuse_spaces(name, data.spec.observation_space, data.spec.action_space)
             arrays = _minari_arrays(name, data)
-        low, high = data.spec.action_space.low.ravel(), data.spec.action_space.high.ravel()
+            low, high = data.spec.action_space.low.ravel(), data.spec.action_space.high.ravel()
+            spec = getattr(data.spec, "env_spec", None)
         if np.isfinite(low).all() and np.isfinite(high).all():
             options.setdefault("action_bounds", (low, high))
-        spec = getattr(data.spec, "env_spec", None)
         return cls.from_arrays(
             **arrays, **{"name": name, "env_id": spec.id if spec else None, **options}
         )
@@ -588,7 +592,7 @@ class _Notes:
 
 
 def _listed(items: Any) -> str:
-    items = [str(i) for i in items]
+    items = [plain(i) for i in items]
     return ", ".join(items[:SHOWN]) + (f", ... ({len(items)} in all)" if len(items) > SHOWN else "")
 
 
@@ -772,7 +776,7 @@ def _tell_episodes(
     columns = columns | {"done": done, "cut": cut}
     if episode is None:
         return columns
-    labels = np.asarray(episode).reshape(-1)
+    labels = _episode_labels(said.name, episode)
     if len(labels) != n:
         raise InputError(f"{said.name}: episode has {len(labels)} rows, observations {n}")
     _, first, number = np.unique(labels, return_index=True, return_inverse=True)
@@ -784,6 +788,26 @@ def _tell_episodes(
         number = number[order]
     last = np.append(number[1:] != number[:-1], True)
     return columns | {"cut": columns["cut"] | (last & ~columns["done"])}
+
+
+def _episode_labels(name: str, episode: Any) -> np.ndarray:
+    """One number or word a row, which sort; a row without one belongs to no episode."""
+    labels = np.asarray(episode).reshape(-1)
+    if labels.dtype.kind not in "biufUSMm":  # a column of words, or of words and gaps
+        cells = labels.tolist()
+        gaps = ("None", "nan", "NaT", "<NA>")
+        empty = np.array([not isinstance(v, str) and str(v) in gaps for v in cells], bool)
+        labels = np.array(list(map(str, cells)))
+    else:
+        empty = labels != labels
+    rows = np.flatnonzero(empty)
+    if rows.size:
+        raise InputError(
+            f"{name}: episode is empty or NaN in {rows.size} of {len(labels)} rows: rows "
+            f"{_listed(rows)} (counted from 0)",
+            "every row needs the number of its episode",
+        )
+    return labels
 
 
 def _rebuild_next(said: _Notes, columns: dict[str, Any]) -> dict[str, Any]:
@@ -853,8 +877,7 @@ def _damage_named(path: Path | str, kind: str) -> Iterator[None]:
     except InputError:
         raise
     except Exception as error:
-        first_line = str(error).strip().split("\n")[0]
-        raise InputError(f"{path}: not a readable {kind} ({first_line})") from error
+        raise InputError(f"{path}: not a readable {kind} ({reason_of(error)})") from error
 
 
 def _plain(path: Path, archive: Mapping[str, np.ndarray], key: str) -> np.ndarray:
@@ -990,7 +1013,7 @@ def _minari_arrays(name: str, data: Any) -> dict[str, np.ndarray]:
         rows["observations"].append(states[:-1])
         rows["next_observations"].append(states[1:])
         rows["actions"].append(np.asarray(episode.actions).reshape(steps, -1))
-        rows["rewards"].append(np.asarray(episode.rewards, float))
+        rows["rewards"].append(np.asarray(episode.rewards))
         rows["terminals"].append(np.asarray(episode.terminations, bool))
         rows["timeouts"].append(truncated)
     if not rows["rewards"]:
@@ -1003,7 +1026,7 @@ def _no_minari(minari: Any, source: Any, error: Exception) -> InputError:
 
     if Path(source).is_dir():
         return InputError(
-            f"{source}: not the folder of a Minari data set ({error})",
+            f"{source}: not the folder of a Minari data set ({reason_of(error)})",
             "the folder that holds data/main_data.hdf5 and data/metadata.json is expected",
         )
     try:
@@ -1086,8 +1109,9 @@ def _numbers(name: str, frame: pd.DataFrame, column: str) -> np.ndarray:
     stray = np.flatnonzero(values.isna() & frame[column].notna())
     if stray.size:
         raise InputError(
-            f"{name}, column {column!r}: expected numbers, found {frame[column].iloc[stray[0]]!r} "
-            f"in row {stray[0]} (counted from 0, the header apart)"
+            f"{name}, column {column!r}: expected numbers, found "
+            f"{shown(frame[column].iloc[stray[0]])} in row {stray[0]} (counted from 0, the header "
+            "apart)"
         )
     return values.to_numpy()
 

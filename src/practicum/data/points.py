@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import contextlib
 import io
+import logging
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -21,7 +22,8 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float
 
-from practicum.errors import InputError, MissingExtra
+from practicum.data.table import load_arrays
+from practicum.errors import InputError, MissingExtra, listed, reason_of, shown
 
 ARRAY_SUFFIXES = (".npy", ".npz")
 TABLE_SUFFIXES = (".csv", ".txt", ".xyz")
@@ -326,7 +328,13 @@ def check_weights(weights: Any, n: int, what: str) -> Float[np.ndarray, " n"]:
 
 
 def _checked_masses(weights: Any, n: int, what: str) -> Float[np.ndarray, " n"]:
-    p = np.array(weights, dtype=np.float64)  # a copy: the caller's weights are never rescaled
+    array = np.asarray(weights)
+    if array.dtype.kind not in "biuf":
+        raise InputError(
+            f"the weights of {what} are {array.dtype} values, expected numbers",
+            "weights are masses: zero or more",
+        )
+    p = np.array(array, dtype=np.float64)  # a copy: the caller's weights are never rescaled
     if p.shape != (n,):
         raise InputError(
             f"the weights of {what} have shape {p.shape}, expected ({n},)",
@@ -345,9 +353,12 @@ def _checked_masses(weights: Any, n: int, what: str) -> Float[np.ndarray, " n"]:
 def _normalised(weights: Any, n: int, what: str) -> Float[np.ndarray, " n"]:
     """Masses from a file, in whatever unit, as probabilities."""
     p = _checked_masses(weights, n, what)
-    if p.sum() <= 0:
-        raise InputError(f"the weights of {what} are all zero", "at least one point needs mass")
-    return p / p.sum()
+    with np.errstate(over="ignore"):
+        total = p.sum()
+    if not 0 < total < np.inf:
+        found = "are all zero" if total == 0 else "sum to more than a float holds"
+        raise InputError(f"the weights of {what} {found}", "give masses of a smaller unit")
+    return p / total
 
 
 def _listed(rows: np.ndarray) -> str:
@@ -392,20 +403,17 @@ def _subsampled(cloud: PointCloud, n_points: int | None, seed: int) -> PointClou
 
 def _read_array(path: Path) -> tuple[Any, Any]:
     try:
-        loaded = np.load(path, allow_pickle=False)
-        if isinstance(loaded, np.ndarray):
-            return loaded, None
-        arrays = {key: loaded[key] for key in loaded.files}
+        arrays = load_arrays(path)
     except Exception as error:  # numpy raises ValueError, EOFError, BadZipFile, ...
         raise InputError(
-            f"{path} is not a readable NumPy file: {error}",
+            f"{path} is not a readable NumPy file: {reason_of(error)}",
             "save it with np.save or np.savez; object arrays are refused because they "
             "can run code when loaded",
         ) from error
     points = arrays.get("points", next(iter(arrays.values())) if len(arrays) == 1 else None)
     if points is None:
         raise InputError(
-            f"{path} holds the arrays {', '.join(sorted(arrays)) or 'none'}, expected 'points'",
+            f"{path} holds the arrays {listed(sorted(arrays)) or 'none'}, expected 'points'",
             "name the coordinates 'points' (and the weights 'weights')",
         )
     return points, arrays.get("weights")
@@ -446,8 +454,9 @@ def _text(path: Path) -> str:
 
 def _without_xyz_preamble(rows: list[tuple[int, str]]) -> list[tuple[int, str]]:
     """Drop the count and the comment line of a chemist's XYZ file (blank comments are gone)."""
-    if rows and rows[0][1].strip().isdigit():
-        count = int(rows[0][1])
+    first = rows[0][1].strip() if rows else ""
+    if first.isdecimal() and len(first) < 20:  # isdigit would pass a superscript
+        count = int(first)
         return rows[-count:] if count else []
     return rows
 
@@ -482,9 +491,9 @@ def _parsed(
             if not value:
                 value = "nan"  # reported with its row by check_points
             elif not _is_number(value):
-                name = repr(header[column]) if header else str(column)
+                name = shown(header[column]) if header else str(column)
                 raise InputError(
-                    f"{path}, line {line}, column {name}: {value!r} is not a number",
+                    f"{path}, line {line}, column {name}: {shown(value)} is not a number",
                     "keep coordinate columns (and one of weights) only",
                 )
             table[row, column] = float(value)
@@ -496,9 +505,9 @@ def _weight_position(
 ) -> int:
     if isinstance(weight_column, str) and header and weight_column in header:
         return header.index(weight_column)
-    if str(weight_column).lstrip("-").isdigit() and -width <= int(weight_column) < width:
+    if str(weight_column).lstrip("-").isdecimal() and -width <= int(weight_column) < width:
         return int(weight_column) % width
-    known = ", ".join(header) if header else f"0 to {width - 1} (no header)"
+    known = listed(header) if header else f"0 to {width - 1} (no header)"
     raise InputError(f"{path} has no weight column {weight_column!r}", f"its columns are {known}")
 
 
@@ -512,10 +521,14 @@ def _sampled_surface(path: Path, n_points: int, seed: int) -> PointCloud:
             "sample",
             "read the vertices as the cloud: sample='vertices' (--vertices)",
         )
+    _check_faces(np.asarray(faces), vertices, path)
     mesh = _trimesh(path).Trimesh(vertices, faces, process=False)
-    if not mesh.area > 0:
+    with np.errstate(all="ignore"):
+        area = float(mesh.area)
+    if not 0 < area < np.inf:
         raise InputError(
-            f"{path} has a surface of area 0", "read its vertices: sample='vertices' (--vertices)"
+            f"{path} has a surface of area {area:g}",
+            "read its vertices: sample='vertices' (--vertices)",
         )
     import trimesh.sample
 
@@ -531,6 +544,8 @@ def _trimesh(path: Path) -> Any:
         raise MissingExtra(
             f"{path}: reading meshes needs trimesh", "pip install 'practicum[meshes]'"
         ) from error
+    # it logs tracebacks of what it cannot read; they go on to whoever listens, not to stderr
+    logging.getLogger("trimesh").addHandler(logging.NullHandler())
     return trimesh
 
 
@@ -540,16 +555,34 @@ def _read_mesh(path: Path) -> tuple[Any, Any]:
         return _read_vtk(path)
     trimesh = _trimesh(path)
     try:
-        loaded = trimesh.load(path, process=False)
-        if isinstance(loaded, trimesh.Scene):
-            loaded = loaded.to_mesh()
+        with np.errstate(all="ignore"):  # what is no index as an integer is refused below
+            loaded = trimesh.load(path, process=False)
+            if isinstance(loaded, trimesh.Scene):
+                loaded = loaded.to_mesh()
     except Exception as error:  # every format has its own ways to fail
         raise InputError(
-            f"{path} is not a readable {path.suffix} file: {error}", "export it again"
+            f"{path} is not a readable {path.suffix} file: {reason_of(error)}", "export it again"
         ) from error
     if len(loaded.vertices) == 0:
         raise InputError(f"{path} has no vertices", "export it again")
     return loaded.vertices, getattr(loaded, "faces", None)
+
+
+def _check_faces(faces: np.ndarray, vertices: np.ndarray, path: Path) -> None:
+    n_vertices, d = vertices.shape
+    if d != 3 or faces.ndim != 2 or faces.shape[1] != 3:
+        raise InputError(
+            f"{path}: vertices of {d} coordinates and faces of shape {faces.shape}; 3 coordinates "
+            "and 3 corners are expected",
+            "export it again, as triangles in space",
+        )
+    bad = np.flatnonzero(((faces < 0) | (faces >= n_vertices)).any(axis=1))
+    if bad.size:
+        raise InputError(
+            f"{path}: {bad.size} face(s) name corners that are not there: {_listed(bad)} (counted "
+            f"from 0), the first the corners {faces[bad[0]].tolist()} of {n_vertices}",
+            "export it again",
+        )
 
 
 def _read_vtk(path: Path) -> tuple[Any, Any]:
@@ -566,7 +599,7 @@ def _read_vtk(path: Path) -> tuple[Any, Any]:
     except (Exception, SystemExit) as error:  # meshio prints and exits on what it cannot read
         reason = " ".join((said.getvalue() or str(error)).split())
         raise InputError(
-            f"{path} is not a VTK file that meshio reads: {reason}",
+            f"{path} is not a VTK file that meshio reads: {reason_of(ValueError(reason))}",
             "export the surface as PLY, OBJ or STL",
         ) from None
     triangles = [block.data for block in mesh.cells if block.type == "triangle"]
@@ -587,11 +620,12 @@ def _read_anndata(path: Path) -> Any:
             known = list(file["obsm"]) if "obsm" in file else []
             if "spatial" in known:
                 return np.asarray(file["obsm"]["spatial"])
-    except OSError as error:
+    # damage shows as OSError, RuntimeError, KeyError, TypeError, ValueError or MemoryError
+    except Exception as error:
         raise InputError(
-            f"{path} is not a readable HDF5 file: {error}", "export it again"
+            f"{path} is not a readable HDF5 file: {reason_of(error)}", "export it again"
         ) from error
     raise InputError(
-        f"{path} has no obsm['spatial'] (obsm holds {', '.join(known) or 'nothing'})",
+        f"{path} has no obsm['spatial'] (obsm holds {listed(known) or 'nothing'})",
         "store the coordinates of the spots there",
     )

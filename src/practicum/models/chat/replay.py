@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Literal
 
-from practicum.errors import ChatError, InputError
+from practicum.errors import ChatError, InputError, plain
 from practicum.models.chat.protocol import Chat, Reply, Request, Usage
 
 
@@ -209,9 +209,9 @@ def read_recording(path: Path, must_exist: bool = True) -> list[tuple[str, Reply
                 content = json.loads(line)
                 reply = Reply.from_json(content["reply"])
                 found.append((str(content["key"]), reply, str(content.get("model", "recording"))))
-            except (ValueError, LookupError, TypeError, AttributeError) as error:
+            except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
                 raise InputError(
-                    f"{path}, line {number}: not a line of a recording ({error!r})",
+                    f"{path}, line {number}: not a line of a recording ({plain(repr(error), 200)})",
                     'expected {"key": …, "request": …, "reply": {"text": …}}',
                 ) from None
     return found
