@@ -236,21 +236,26 @@ def _print_arms(
         needed = int(np.ceil(10 * own.rounds / meetings))
         print(
             f"Too few rounds to trust groups: a pair of clients meets {meetings:.1f} times before "
-            f"the split; --rounds {needed} or a larger --fraction would do."
+            f"the split after round {own.split_at} of {own.rounds}; --rounds {needed} or a larger "
+            "--fraction would do."
         )
     truth = any("ari" in cell for cell in cells["joint"])
     print(f"{'arm':12s} {'mean':>7s} {'worst':>7s}" + (f" {'ARI':>6s}" if truth else ""))
     for arm in wanted:
         mean, worst = (np.mean([c[k] for c in cells[arm]]) for k in ("accuracy", "worst"))
-        found = [c["ari"] for c in cells[arm] if "ari" in c]
+        found = [c.get("ari_split", c["ari"]) for c in cells[arm] if "ari" in c]
         ari = f" {np.mean(found):6.2f}" if found else f" {'-':>6s}" * truth
         print(f"{arm:12s} {mean:7.3f} {worst:7.3f}{ari}")
     if truth:
-        print("ARI: agreement with the true groups, 1 if they are found, 0 by chance.")
+        print(
+            "ARI: agreement of the groups that were trained with the true ones, 1 if they are "
+            "found, 0 by chance."
+        )
 
 
 def _print_groups(names: list, cells: dict[str, list[dict]]) -> None:
     """What joint found on the last seed, and whether it is worth anything."""
+    from sklearn.metrics import adjusted_rand_score
 
     joint, one = cells["joint"][-1], cells["fedavg"][-1]
     gain = joint["client_accuracy"] - one["client_accuracy"]
@@ -260,7 +265,14 @@ def _print_groups(names: list, cells: dict[str, list[dict]]) -> None:
     )
     if joint["n_own"] == 1:
         print("Not told how many groups there are, joint would keep one model.")
-    _print_members(names, joint["labels"])
+    _print_members(names, joint["trained_labels"])
+    agreement = adjusted_rand_score(joint["trained_labels"], joint["labels"])
+    if agreement < 1:
+        print(
+            "The rounds after the split say otherwise: from all of them joint would group the "
+            f"clients differently (agreement {agreement:.2f}); --losses FILE, then cluster FILE, "
+            "shows these groups. More rounds before the split would help."
+        )
 
 
 def _print_members(names: list, labels: np.ndarray) -> None:
@@ -278,7 +290,7 @@ def _client_table(names: list, cells: dict[str, list[dict]]) -> pd.DataFrame:
     return pd.DataFrame(
         {
             "client": names,
-            "group": joint["labels"],
+            "group": joint["trained_labels"],
             "accuracy_one_model": one["client_accuracy"],
             "accuracy_group_model": joint["client_accuracy"],
             "accuracy_alone": alone["client_accuracy"],

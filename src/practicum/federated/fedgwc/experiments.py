@@ -345,8 +345,8 @@ def measure(
     -------
     dict of str to dict
         ``accuracy``, ``worst`` and, where they exist, ``ari``, ``was``, ``ari_split``, ``n_own``,
-        ``ari_own``; curves ``client_accuracy``, ``groups``, ``labels``, ``ari_path``,
-        ``rounds_path``, ``matrix``.
+        ``ari_own``; curves ``client_accuracy``, ``groups``, ``labels`` (of the whole log),
+        ``trained_labels`` (at the split), ``ari_path``, ``rounds_path``, ``matrix``.
 
     Raises
     ------
@@ -373,6 +373,8 @@ def measure(
             cell["labels"] = out.labels
             if 1 < len(np.unique(out.labels)) < len(out.labels):
                 cell["was"] = wasserstein_adjusted_silhouette(data.class_counts, out.labels)
+        if out.split_labels is not None:
+            cell["trained_labels"] = out.split_labels
         if out.own_labels is not None:
             cell["n_own"] = len(np.unique(out.own_labels))
         if truth:
