@@ -14,6 +14,7 @@ import os
 import re
 import time
 import zipfile
+import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
@@ -31,7 +32,15 @@ from practicum.study.spec import Outcome, Trial
 
 SCHEMA_VERSION = 1
 # what SQLite's, JSON's, NumPy's and our own decoding of a damaged row raise
-DAMAGED = (ValueError, LookupError, TypeError, AttributeError, EOFError, zipfile.BadZipFile)
+DAMAGED = (
+    ValueError,
+    LookupError,
+    TypeError,
+    AttributeError,
+    EOFError,
+    zipfile.BadZipFile,
+    zlib.error,
+)
 
 metadata = sa.MetaData()
 meta = sa.Table(
