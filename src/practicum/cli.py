@@ -11,7 +11,9 @@ import io
 import json
 import math
 import os
+import stat
 import sys
+import tempfile
 import threading
 import warnings
 from collections.abc import Iterator, Sequence
@@ -26,7 +28,8 @@ from rich.text import Text
 from typer.core import TyperCommand, TyperGroup
 
 from practicum import __version__, catalog
-from practicum.data import kinds
+from practicum.data.kinds import UserData
+from practicum.data.sniff import sniff
 from practicum.errors import InputError, MissingExtra, PracticumError
 
 if TYPE_CHECKING:
@@ -45,6 +48,107 @@ VERDICT_STYLE = {
     "inconclusive": "yellow",
     "needs more": "dim",
 }
+
+
+OUTPUTS = ("--out", "--plot", "--html", "--csv", "--parquet", "--markdown", "--receipt", "--why",
+           "--losses", "OUT")  # fmt: skip
+MOST_SEEDS = 100_000  # their trials are listed before the first is run
+LARGEST = 2**32 - 1  # NumPy's and scikit-learn's seeds end here, and no table is longer
+
+
+def guarded(command: Any) -> Any:
+    """The command, refusing before any work what no method means by a number or a file.
+
+    NaN and infinity, integers beyond every counter, names that are blank, pipes and devices, and
+    outputs that cannot be written: in one place, so that a new method need not think of them.
+    """
+    for inner in getattr(command, "commands", {}).values():
+        guarded(inner)
+    for param in command.params:
+        param.callback = _odd_refused(param.callback)
+    return command
+
+
+def _odd_refused(callback: Any) -> Any:
+    def check(ctx: Any, param: Any, value: Any) -> Any:
+        name = param.opts[-1] if param.param_type_name == "option" else param.human_readable_name
+        for one in value if isinstance(value, list | tuple) else [value]:
+            if isinstance(one, int | float):
+                _refuse_number(name, one)
+            elif isinstance(one, str | Path):
+                if not str(one).strip(" ,") and param.default != "":
+                    raise InputError(f"{name} is empty", _usual(param))
+                if name in OUTPUTS and param.type.name == "path":
+                    refuse_output(name, one)
+                else:
+                    _refuse_pipe(name, one)
+        return callback(ctx, param, value) if callback else value
+
+    return check
+
+
+def _refuse_number(name: str, value: float) -> None:
+    if isinstance(value, float):
+        if not math.isfinite(value):
+            raise InputError(f"{name} is {value:g}; a finite number expected")
+        return
+    most = MOST_SEEDS if name == "--seeds" else LARGEST
+    if abs(value) > most:
+        digits = len(str(abs(value)))
+        said = f"{value:,}" if digits < 13 else f"a number of {digits} digits"
+        raise InputError(f"{name} is {said}; at most {most:,} expected")
+
+
+def _usual(param: Any) -> str:
+    if param.required:
+        return "practicum ... --help says what it takes"
+    usual = f"; then it is {param.default}" if isinstance(param.default, str) else ""
+    return f"leave it out, or name something{usual}"
+
+
+def _refuse_pipe(name: str, path: str | Path) -> None:
+    """A pipe can be read once and never ends if nobody writes; readers look at a file twice."""
+    try:
+        mode = os.stat(path).st_mode
+    except (OSError, ValueError):  # no file, or no path at all
+        return
+    if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
+        raise InputError(
+            f"{name} {path} is a pipe or a device, not a file", "save it as a file first"
+        )
+
+
+def refuse_output(name: str, path: str | Path) -> None:
+    """Said before the work: nothing can be written there."""
+    target = os.path.expanduser(path)
+    if os.path.isdir(target):
+        raise InputError(f"{name} {path}: cannot be written (it is a folder)", "name a file in it")
+    _refuse_pipe(name, target)
+    try:
+        os.lstat(target)
+    except FileNotFoundError:
+        pass
+    except OSError as error:  # its folder is a file, or the name is too long
+        raise InputError(f"{name} {path}: cannot be written ({error.strerror})") from error
+    folder = os.path.dirname(os.path.abspath(target))
+    while not os.path.lexists(folder):  # it is made when the file is written
+        folder = os.path.dirname(folder)
+    try:
+        with tempfile.TemporaryFile(dir=folder):
+            pass
+    except OSError as error:
+        reason = f"{folder}: {error.strerror}"
+        raise InputError(
+            f"{name} {path}: cannot be written ({reason})", "name a file in a folder of yours"
+        ) from error
+
+
+class Group(TyperGroup):
+    """Commands that refuse odd values alike."""
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        name, command, rest = super().resolve_command(ctx, args)
+        return name, command and guarded(command), rest
 
 
 class UseGroup(TyperGroup):
@@ -69,10 +173,11 @@ class UseGroup(TyperGroup):
             if not ctx.resilient_parsing:
                 raise
             command = TyperCommand(slug)  # a shell asks for completions: there are none
-        return slug, command, rest
+        return slug, guarded(command), rest
 
 
 app = typer.Typer(
+    cls=Group,
     name="practicum",
     help="Machine-learning papers as software: use, compare, verify.",
     no_args_is_help=True,
@@ -113,7 +218,9 @@ AddressOption = Annotated[
 ]
 JobsOption = Annotated[
     int | None,
-    typer.Option("--jobs", "-j", min=1, help="Worker processes.", show_default="one per core"),
+    typer.Option(
+        "--jobs", "-j", min=1, max=1024, help="Worker processes.", show_default="one per core"
+    ),
 ]
 FreshOption = Annotated[bool, typer.Option("--fresh", help="Run again what is stored.")]
 
@@ -158,7 +265,7 @@ def list_methods(
         found = [m for m in found if m.card.field == field]
     about = ""
     if for_file is not None:
-        sniffed = kinds.sniff(for_file)
+        sniffed = sniff(for_file)
         found = [m for m in found if set(m.card.accepts) & set(sniffed.kinds)]
         about = f"{for_file} looks like {sniffed.about}."
     if as_json:
@@ -246,6 +353,7 @@ def verify(
     from practicum.study.spec import Scale
     from practicum.study.store import Store
 
+    _refuse_address(engine, address)
     chosen = list(catalog.methods().values()) if every else [catalog.get(s) for s in slugs or []]
     if not chosen:
         raise InputError("no method named", "practicum verify SLUG..., or --all")
@@ -309,6 +417,7 @@ def compare(
     from practicum.study.spec import Scale
     from practicum.study.store import Store, now
 
+    _refuse_address(engine, address)
     method = catalog.get(slug)
     cls = method.load_study()
     options = {}
@@ -319,7 +428,7 @@ def compare(
             raise InputError(f"--option takes NAME=VALUE, not {text!r}", f"options: {known}")
         options[name] = value
     try:
-        study = study_on(cls, kinds.UserData.of(data), options)
+        study = study_on(cls, UserData.of(data), options)
     except OSError as error:
         reason = error.strerror or error
         raise InputError(f"{error.filename or _names(data)}: cannot be read ({reason})") from error
@@ -361,6 +470,14 @@ def compare(
         out.print(Text(f"Report: {written}"))
     _print_failures(run)
     raise typer.Exit(1 if run.failures else 0)
+
+
+def _refuse_address(engine: str, address: str | None) -> None:
+    if address is not None and engine == "local":
+        raise InputError(
+            f"--address {address} is of a cluster, and trials run here",
+            "add --engine ray or --engine dask, or leave it out",
+        )
 
 
 def _names(data: list[Path]) -> str:
@@ -639,25 +756,31 @@ def _show_warning(message: Any, category: type[Warning], *_: Any, **__: Any) -> 
         err.print(Text(f"note: {message}", "yellow"))
 
 
-OUTPUTS = ("--out", "--plot", "--html", "--csv", "--parquet", "--markdown")
-
-
 def _refuse_overwriting(words: Sequence[str]) -> None:
     """A person's own file named as output too would be lost; no method need think of it."""
-    outputs: list[str] = []
+    outputs: dict[str, str] = {}
     others: list[str] = []
     for before, word in zip(["", *words], words, strict=False):
-        name, given, value = word.partition("=")
-        if word.startswith("-"):
-            if given:
-                (outputs if name in OUTPUTS else others).append(value)
-        else:
-            (outputs if before in OUTPUTS else others).append(word)
-    for target in outputs:
+        name, given, value = word.partition("=") if word.startswith("-") else (before, "=", word)
+        if given and name in OUTPUTS:
+            outputs[name] = value
+        elif given:
+            others.append(value)
+    if len(set(map(os.path.abspath, outputs.values()))) < len(outputs):
+        raise InputError(
+            f"{' and '.join(outputs)} name one file: one would be lost", "name a file for each"
+        )
+    for target in outputs.values():
         if os.path.isfile(target) and any(
             os.path.isfile(other) and os.path.samefile(target, other) for other in others
         ):
             raise InputError(f"{target} is read and would be overwritten", "name another output")
+
+
+def _one_line(text: str, most: int = 600) -> str:
+    """A cell of a thousand words that a message repeats, cut in the middle."""
+    text = " ".join(text.split())
+    return text if len(text) <= most else f"{text[: most - 150]} … {text[-150:]}"
 
 
 def main() -> None:
@@ -672,13 +795,30 @@ def main() -> None:
     except PracticumError as error:
         if "--debug" in sys.argv:
             raise
-        err.print(Text(f"error: {error.message}", "red"))
+        err.print(Text(f"error: {_one_line(error.message)}", "red"))
         if error.hint:
-            err.print(Text(f"hint: {error.hint}"))
+            err.print(Text(f"hint: {_one_line(error.hint)}"))
         sys.exit(2)
     except KeyboardInterrupt:
         err.print("interrupted; what had finished is stored, run the same command to go on")
         sys.exit(130)
+    except (MemoryError, RuntimeError) as error:
+        if isinstance(error, RuntimeError) and "can't allocate memory" not in str(error):
+            raise  # PyTorch's word for it; anything else is a mistake of ours
+        if "--debug" in sys.argv:
+            raise
+        asked = str(error).partition("DefaultCPUAllocator: ")[2] or str(error)
+        asked = f" ({asked.splitlines()[0]})" if asked else ""
+        err.print(Text(f"error: this needs more memory than there is{asked}", "red"))
+        err.print("hint: ask for less: smaller numbers in the options, or fewer rows of the file")
+        sys.exit(2)
+    except UnicodeEncodeError as error:
+        if error.reason != "surrogates not allowed" or "--debug" in sys.argv:
+            raise
+        said = error.object[max(0, error.start - 40) : error.end + 1]
+        err.print(Text(f"error: half a character, which no file can hold, in {said!a}", "red"))
+        err.print(Text("hint: look for such a \\ud... in the files that were read"))
+        sys.exit(2)
     except BrokenPipeError:  # `practicum list | head`
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(0)

@@ -201,13 +201,17 @@ def test_vertices_can_stand_for_the_mesh(tmp_path):
     assert sorted(cloud.points.tolist()) == [[0, 0, 0], [0, 0, 1], [0, 1, 0], [1, 0, 0]]
 
 
-def test_bad_input_a_mesh_with_no_faces_has_no_surface(tmp_path):
+def test_a_mesh_file_with_no_faces_is_a_point_cloud(tmp_path):
     path = tmp_path / "scan.ply"
     path.write_text(POINTS_ONLY_PLY)
-    message = refusal(path)
-    assert "no faces (3 vertices)" in message
-    assert "--vertices" in message
-    assert read_points(path, sample="vertices").points.shape == (3, 3)
+    cloud, plain = read_points(path), read_points(path, sample="vertices")
+    np.testing.assert_array_equal(cloud.points, plain.points)
+    assert cloud.note == (
+        "scan.ply: all 3 vertices; the file has no faces and is read as a point cloud"
+    )
+    two = read_points(path, n_points=2)
+    assert two.points.shape == (2, 3)
+    assert two.note.startswith("scan.ply: 2 of 3 points, drawn with seed 0; the file has no faces")
 
 
 def test_bad_input_a_flat_mesh_without_area(tmp_path):

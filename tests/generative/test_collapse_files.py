@@ -116,6 +116,53 @@ def test_value_prices_synthetic_items(table, tmp_path):
     assert "Beside 8 real items" in done.stdout
 
 
+def test_value_says_who_wrote_the_synthetic_items(table, tmp_path):
+    """Beside 8 rows, items of a generator that saw 40 are not those of one that saw these 8."""
+    asked = ("value", table, "--columns", "x,y", "--synth", "40", "--seeds", 3, "--out")
+    losses, said = {}, {}
+    for name, extra in {
+        "largest": ("--real", "8,40"),
+        "own": ("--real", "8,40", "--generator", "own"),
+        "alone": ("--real", "8"),
+    }.items():
+        out = tmp_path / f"{name}.json"
+        said[name] = call(*asked, out, *extra).stdout
+        content = json.loads(out.read_text())
+        losses[name] = {(r["seed"], r["R"], r["F"]): r["loss"] for r in content["losses"]}
+        fitted = {row["R"]: row["fitted_on"] for row in content["generator"]}
+        assert fitted[8] == (40 if name == "largest" else 8)
+    assert "fitted on 40 real items, the largest --real" in said["largest"]
+    assert "--generator own" in said["largest"]
+    assert "Each generator was fitted on the same real items" in said["own"]
+    assert losses["alone"].items() <= losses["own"].items()
+    for key, loss in losses["own"].items():
+        same = key[1] == 40 or key[2] == 0  # that generator is the same, or nothing was written
+        assert (loss == losses["largest"][key]) == same
+    with pytest.raises(InputError, match="0 real items cannot teach"):
+        call(*asked, tmp_path / "x.json", "--real", "0,8", "--generator", "own")
+    with pytest.raises(InputError, match="--real holds no number"):
+        call(*asked, tmp_path / "x.json", "--real", ",")
+
+
+def test_run_says_what_it_read_and_what_collapse_is(table, text, tmp_path):
+    arguments = ("--generations", 20, "--seeds", 6, "--out", tmp_path / "t.json")
+    said = call("run", table, *arguments, "--workflow", "replace", "--items", 50).stdout
+    assert "Read: 50 of 60 rows of points.csv, 2 columns (x, y), each standardised" in said
+    assert "Model: kde, a kernel density estimate of bandwidth 0.5" in said
+    assert ", by auto. Its loss is minus the log density of a held-out real row, in nats" in said
+    assert "the loss rises as the rows spread out (replace): each generation of a KDE adds" in said
+    spread = float(said.split("real rows having 1: replace ")[1].split(".\n")[0])
+    assert spread > 1.5
+    said = call("run", text, "--generations", 2, "--seeds", 2, "--out", tmp_path / "t.json").stdout
+    assert "documents of" in said
+    assert "Model: ngram, a character model of order 5, by auto." in said
+    assert "log probability of a character of held-out real documents, in nats" in said
+    assert "Spread" not in said
+    said = call("run", table, *arguments, "--model", "gaussian", "--columns", "x").stdout
+    assert "Model: gaussian, one mean and covariance. Its" in said
+    assert "1 column (x)" in said
+
+
 def test_command_bad_input(table, tmp_path):
     with pytest.raises(InputError, match="--real 'many'"):
         call("value", table, "--columns", "x", "--real", "many")

@@ -2,6 +2,9 @@
 
 import json
 import os
+import warnings
+from dataclasses import replace
+from types import SimpleNamespace
 
 import networkx as nx
 import numpy as np
@@ -13,7 +16,7 @@ from practicum.data.graph import read_packages
 from practicum.data.kinds import UserData
 from practicum.errors import InputError
 from practicum.graphs.llm_bp import load_graph
-from practicum.graphs.llm_bp.command import app
+from practicum.graphs.llm_bp.command import _names, _options_in_words, _say_counted, app
 from practicum.graphs.llm_bp.study import (
     ADAPTED,
     APPS,
@@ -291,7 +294,52 @@ def test_run_with_some_labels_scores_on_the_others(folder, tmp_path):
     hidden = int(nodes["some"].isna().sum())
     assert f"Accuracy on {hidden} nodes" in said
     assert "from the edges of labelled nodes" in said
+    assert said.count("undirected edges (") == 1, "what was read is said once"
+    assert "; nearest class name " in said
+    both = nodes.set_index("id")["some"]
+    edges = pd.read_csv(folder / "edges.csv")
+    ends = pd.DataFrame({"a": both[edges["src"]].to_numpy(), "b": both[edges["dst"]].to_numpy()})
+    ends = ends.dropna()
+    if len(ends):
+        same = int((ends["a"] == ends["b"]).sum())
+        assert f"two labelled nodes {same} within a class; 95 %: r from" in said
+    else:
+        assert "No edge joins two labelled nodes" in said
     assert (tmp_path / "p.html").is_file()
+
+
+def test_the_counted_share_has_an_interval_that_few_labels_leave_wide(capsys):
+    """On scipy-kinds no edge is within a class, and five labels a class cannot tell."""
+    graph = load_graph("scipy-kinds")
+    n_classes, held = len(graph.classes), 0
+    for seed in range(40):
+        rng, known = np.random.default_rng(seed), np.full(graph.n_nodes, -1)
+        for k in range(n_classes):
+            known[rng.choice(np.flatnonzero(graph.labels == k), 5, replace=False)] = k
+        model = SimpleNamespace(graph_=graph, homophily_=0.5, homophily_source_="labels")
+        _say_counted(model, replace(graph, labels=known))
+        said = capsys.readouterr().out
+        low = said.split("r from ")[1].split(" to ")[0] if "r from" in said else "0.00"
+        held += low == "0.00"
+        assert "Judge a hundred edges" in said
+    assert held >= 38  # of 95 %
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_a_class_name_may_hold_a_comma(tables):
+    said = use("check", *tables, "--classes", "law, tax", "--classes", "law, labour")
+    assert "Classes: law, tax, law, labour." in said
+    assert _names(["a, b", "c"]) == ("a, b", "c")
+    assert _names(["a, b"]) == ("a", "b")
+    assert _names(None) == ()
+
+
+def test_notes_and_errors_speak_of_options(tables):
+    with pytest.warns(UserWarning, match="try --damping 0.5 or more --rounds"), _options_in_words():
+        warnings.warn("not settled; try damping=0.5 or more rounds", UserWarning, stacklevel=1)
+    said = use("run", *tables, "--few-shot", "logistic", fails=True)
+    assert "--few-shot logistic" in said
+    assert "--label COLUMN" in said
 
 
 def test_commands_refuse_in_one_line(tables, folder):

@@ -62,6 +62,48 @@ def test_barycenter_of_a_folder(folder, tmp_path):
     assert page.exists()
 
 
+def test_a_barycenter_as_mesh_file_can_be_compared(folder, tmp_path):
+    """The help's own example: a PLY file of vertices is a cloud, not a mesh without a surface."""
+    mean, other = tmp_path / "mean.ply", tmp_path / "x.xyz"
+    use("barycenter", folder / "0.csv", folder / "1.csv", "--out", mean)
+    write_points(other, np.column_stack([CORNER, np.zeros(4)]))
+    said = use("distance", mean, other)
+    assert "mean.ply: all 4 vertices; the file has no faces and is read as a point cloud." in said
+    assert "PW distance of mean.ply and x.xyz" in said
+
+
+def test_a_barycenter_at_one_size(folder, tmp_path):
+    """0.csv and 2.csv are one shape at two sizes: their mean at radius 1 is that shape."""
+    mean = tmp_path / "mean.csv"
+    said = use("barycenter", folder / "0.csv", folder / "2.csv", "--scale", "--out", mean)
+    assert "Every cloud was divided by its radius" in said
+    points = read_points(mean).points
+    assert np.sqrt((points**2).sum(axis=1).mean()) == pytest.approx(1)
+    (tmp_path / "dot.csv").write_text("x,y\n1,2\n1,2\n")
+    with pytest.raises(InputError, match=r"dot\.csv has radius 0.*--scale"):
+        use("barycenter", folder / "0.csv", tmp_path / "dot.csv", "--scale", "--out", mean)
+
+
+def test_errors_speak_of_options(folder, tmp_path):
+    flat = tmp_path / "flat.off"
+    flat.write_text("OFF\n3 1 3\n0 0 0\n1 0 0\n2 0 0\n3 0 1 2\n")
+    with pytest.raises(InputError) as caught:
+        use("distance", flat, flat)
+    assert caught.value.hint == "read its vertices: --vertices"
+    np.save(tmp_path / "four.npy", np.random.default_rng(0).normal(size=(6, 4)))
+    four = tmp_path / "four.npy"
+    with pytest.raises(InputError, match="--init global certifies") as caught:
+        use("distance", four, four, "--init", "global")
+    assert caught.value.hint == "use --init auto --effort 2"
+    with pytest.raises(InputError, match="--weights applies to tables"):
+        use("distance", four, four, "--weights", "mass")
+
+
+def test_nothing_is_written_to_stderr_where_there_is_no_terminal(folder, tmp_path):
+    done = CliRunner().invoke(app, ["matrix", str(folder), "--out", str(tmp_path / "D.csv")])
+    assert (done.exit_code, done.stderr) == (0, "")
+
+
 def test_matrix_of_a_folder(folder, tmp_path):
     out = tmp_path / "D" / "distances.csv"
     said = use("matrix", folder, "--out", out)

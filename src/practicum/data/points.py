@@ -15,7 +15,7 @@ import io
 import logging
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -81,7 +81,7 @@ def read_points(
         their sum.
     sample : "surface" or "vertices"
         Whether a mesh stands for its surface or for its vertices. A mesh file without faces
-        has no surface: it can be read as vertices only.
+        is a point cloud: its vertices are read either way, and the note says so.
 
     Returns
     -------
@@ -115,7 +115,7 @@ def read_points(
             "leave it out, or export the cloud as CSV",
         )
     if suffix in MESH_SUFFIXES and sample == "surface":
-        return _sampled_surface(path, n_points or MESH_POINTS, random_state)
+        return _sampled_surface(path, n_points, random_state)
     if suffix in MESH_SUFFIXES:
         points, weights = np.asarray(_read_mesh(path)[0]), None
     elif suffix in ARRAY_SUFFIXES:
@@ -511,16 +511,14 @@ def _weight_position(
     raise InputError(f"{path} has no weight column {weight_column!r}", f"its columns are {known}")
 
 
-def _sampled_surface(path: Path, n_points: int, seed: int) -> PointCloud:
-    """Points spread evenly over the surface of a mesh."""
+def _sampled_surface(path: Path, n_points: int | None, seed: int) -> PointCloud:
+    """Points spread evenly over the surface of a mesh; its vertices where it has no faces."""
     vertices, faces = _read_mesh(path)
     vertices = check_points(vertices, str(path))
-    if faces is None or len(faces) == 0:
-        raise InputError(
-            f"{path} is a mesh with no faces ({len(vertices)} vertices): it has no surface to "
-            "sample",
-            "read the vertices as the cloud: sample='vertices' (--vertices)",
-        )
+    if faces is None or len(faces) == 0:  # a scanner's cloud, or one of write_points
+        cloud = _subsampled(PointCloud(vertices, None, path.name), n_points, seed)
+        what = cloud.note or f"{path.name}: all {len(vertices)} vertices"
+        return replace(cloud, note=f"{what}; the file has no faces and is read as a point cloud")
     _check_faces(np.asarray(faces), vertices, path)
     mesh = _trimesh(path).Trimesh(vertices, faces, process=False)
     with np.errstate(all="ignore"):
@@ -532,6 +530,7 @@ def _sampled_surface(path: Path, n_points: int, seed: int) -> PointCloud:
         )
     import trimesh.sample
 
+    n_points = n_points or MESH_POINTS
     points, _ = trimesh.sample.sample_surface(mesh, n_points, seed=seed)
     note = f"{path.name}: {n_points} points drawn by area from {len(faces)} faces with seed {seed}"
     return PointCloud(np.array(points, dtype=np.float64), None, path.name, "", note)

@@ -83,9 +83,12 @@ def write_atomically(path: Path, write: Callable[[Path], object]) -> Path:
     Raises
     ------
     InputError
-        The folder cannot be written.
+        The folder cannot be written, or a device or a pipe has this name.
     """
     path = path.expanduser()
+    if path.exists() and not (path.is_file() or path.is_dir()):
+        # the renaming would put a file in the place of /dev/null
+        raise InputError(f"{path}: cannot be written (a device or a pipe)", "name a file")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         handle, name = tempfile.mkstemp(

@@ -7,6 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
+from pydantic import Field
+from typing_extensions import TypedDict
 
 from practicum.models.chat.options import (
     ApiKeyEnvOption,
@@ -263,11 +265,10 @@ def report(
 
     Example: practicum use agent-resilience report r.json --html r.html
     """
-    from practicum.agents.agent_resilience.records import read_results
     from practicum.study.report import write_figures
 
     _not_there([html], force)
-    found, settings = read_results(results)
+    found, settings = _results(results)
     typer.echo(", ".join(f"{k} {v if v != [] else 'none'}" for k, v in settings.items()))
     for result in found:
         _say(result)
@@ -372,7 +373,7 @@ def _tasks(words: str, grader: str | None) -> list[Task]:
     name, _, count = words.partition(":")
     makers = {"humaneval": humaneval, "arithmetic": arithmetic}
     if name in makers:
-        if count and not count.isdigit():
+        if count and not count.isdecimal():
             raise InputError(f"--tasks {words}: {count!r} is no number", f"--tasks {name}:40")
         return makers[name](int(count)) if count else makers[name]()
     if not Path(words).exists():
@@ -479,14 +480,92 @@ def _fault(name: str, pm: float, pe: float, errors: str, via: str, chat: Any) ->
     return RoutingFault(pm) if name == "routing" else None
 
 
+class _Saved(TypedDict):
+    """A message of a run, as its file holds it."""
+
+    sender: str
+    receivers: list[str]
+    content: str
+    step: int
+    original: str
+    edits: list[dict[str, str | int]]
+    note: str
+    injected: str
+
+
+class _Thread(TypedDict):
+    arm: str
+    task: str
+    seed: int
+    messages: list[_Saved]
+
+
+_Row = TypedDict(
+    "_Row",
+    {"arm": str, "task": str, "seed": int, "score": float | None}
+    | dict.fromkeys(("calls", "prompt_tokens", "completion_tokens", "edits"), int),
+)
+
+
+class _Run(TypedDict):
+    topology: str
+    faulty: str
+    voice: str
+    notes: list[str]
+    rows: Annotated[list[_Row], Field(min_length=1)]
+    threads: list[_Thread]
+
+
+def _results(path: Path) -> tuple[list[Result], dict[str, Any]]:
+    """Results of a run; a file that was edited by hand is refused where it is wrong."""
+    from pydantic import ValidationError
+
+    from practicum.agents.agent_resilience.records import read_results
+    from practicum.errors import InputError
+
+    hint = "name the file that practicum use agent-resilience run --out wrote"
+    try:
+        _check_runs(path)
+        return read_results(path)
+    except ValidationError as error:
+        wrong = error.errors()[0]
+        where = ", ".join(map(str, wrong["loc"]))
+        raise InputError(f"{path}: runs, {where}: {wrong['msg']}", hint) from error
+    except (AttributeError, ValueError) as error:
+        if isinstance(error, InputError):
+            raise
+        raise InputError(f"{path}: not the results of a run ({error})", hint) from error
+
+
+def _check_runs(path: Path) -> None:
+    import contextlib
+    import json
+
+    from pydantic import TypeAdapter
+
+    runs = None
+    # what is no JSON object with runs, read_results refuses in its own words
+    with contextlib.suppress(OSError, ValueError, RecursionError, LookupError, TypeError):
+        runs = json.loads(path.read_bytes())["runs"]
+    if runs is None:
+        return
+    TypeAdapter(list[_Run]).validate_python(runs)
+    counts = [
+        {name: value for name, value in row.items() if name not in ("arm", "task")}
+        for run in runs
+        for row in run["rows"]
+    ]
+    TypeAdapter(list[dict[str, float | None]]).validate_python(counts)
+
+
 def _threads(path: Path, task: str, arm: str, topology: str | None) -> dict[str, Any]:
-    from practicum.agents.agent_resilience.records import read_results, threads_of
+    from practicum.agents.agent_resilience.records import threads_of
     from practicum.agents.agent_resilience.traces import read_trace
     from practicum.errors import InputError
 
     if path.suffix in (".jsonl", ".ndjson"):
         return _by_task([m for m in read_trace(path) if not task or m.task_id in _words(task)])
-    found, _ = read_results(path)
+    found, _ = _results(path)
     names = [r.topology for r in found]
     kept = [r for r in found if topology is None or r.topology.startswith(topology)]
     if not kept:

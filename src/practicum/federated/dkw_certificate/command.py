@@ -300,7 +300,7 @@ def simulate(
     samples: Annotated[int, typer.Option(min=1, help="Samples per client.")] = 300,
     divergence: Annotated[FDivergence, typer.Option(help="Distance between networks.")] = "chi2",
     delta: Delta = 0.05,
-    seed: Annotated[int, typer.Option(help="Of the model and the clients.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, help="Of the model and the clients.")] = 0,
     folder: Annotated[Path | None, typer.Option(help="Your CIFAR-10.")] = None,
     plot: Plot = None,
 ) -> None:

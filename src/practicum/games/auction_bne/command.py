@@ -23,6 +23,8 @@ app = typer.Typer(
     help="Equilibrium bids of sealed-bid auctions, and what a deviation could still gain.",
 )
 
+MOST_BIDDERS = 1_000_000
+
 Values = Annotated[
     str | None,
     typer.Argument(
@@ -53,7 +55,7 @@ Method = Annotated[
     Literal["auto", "closed_form", "abr", "utility_gradient", "smooth_market", "ode", "fictitious"],
     typer.Option(help="auto: the formula where there is one, else learned."),
 ]
-Seed = Annotated[int, typer.Option(help="Seed of every random draw.")]
+Seed = Annotated[int, typer.Option(min=0, help="Seed of every random draw.")]
 Steps = Annotated[int | None, typer.Option(min=1, help="Of learned methods.", show_default="2000")]
 
 
@@ -81,6 +83,10 @@ def solve(
     """
     from practicum.study.report import write_atomically
 
+    if out.suffix.lower() == ".html":
+        raise InputError(
+            f"--out {out} would hold the figure and the table", "name a .csv; the figure is beside"
+        )
     auction, names = _auction(
         values, prior, column, group, bidders, format, risk_aversion, reserve, method, steps, seed
     )
@@ -263,6 +269,8 @@ def _counts(text: str) -> list[int]:
         counts = []
     if not counts:
         raise InputError(f"--bidders {text!r}: whole numbers expected", "e.g. 8, or 2,3")
+    if max(counts) > MOST_BIDDERS:
+        raise InputError(f"--bidders {text!r}: at most {MOST_BIDDERS:,}")
     return counts
 
 

@@ -119,10 +119,9 @@ def sample(
 
     Example: practicum use discrete-markov sample votes.safetensors -n 1000 --nfe 16 --out s.csv
     """
-    from practicum.generative.discrete_markov.dmpm import DMPM
     from practicum.study.report import write_atomically
 
-    fitted = DMPM.load(model, _device(device))
+    fitted = _load(model, device)
     frame = fitted.sample_frame(n, steps=nfe, sampler=sampler, random_state=seed)
     written = write_atomically(out, lambda p: frame.to_csv(p, index=False))
     typer.echo(f"{n} rows, {nfe} calls of the network ({sampler} steps): {written}")
@@ -148,10 +147,9 @@ def impute(
     import numpy as np
     import pandas as pd
 
-    from practicum.generative.discrete_markov.dmpm import DMPM
     from practicum.study.report import write_atomically
 
-    fitted = DMPM.load(model, _device(device))
+    fitted = _load(model, device)
     frame = _read(table)
     known = _encode(fitted, frame, table)
     holes = np.isnan(known)
@@ -188,10 +186,9 @@ def rate(
 
     Example: practicum use discrete-markov rate votes.safetensors new.csv
     """
-    from practicum.generative.discrete_markov.dmpm import DMPM
     from practicum.study.report import write_atomically
 
-    fitted = DMPM.load(model, _device(device))
+    fitted = _load(model, device)
     frame = _read(table)
     bounds = fitted.log_likelihood_bound(_encode(fitted, frame, table))
     rated = frame.assign(log_likelihood_bound=bounds)
@@ -219,6 +216,20 @@ def _encode(fitted: DMPM, frame: pd.DataFrame, table: Path) -> np.ndarray:
     except InputError as error:
         hint = error.hint or "the model takes the columns and levels it was fitted to"
         raise InputError(f"{table.name}: {error.message}", hint) from error
+
+
+def _load(path: Path, device: str) -> DMPM:
+    from practicum.errors import InputError
+    from practicum.generative.discrete_markov.dmpm import DMPM
+
+    place = _device(device)
+    try:
+        return DMPM.load(path, place)
+    except InputError:
+        raise
+    except (AttributeError, LookupError, RuntimeError, TypeError, ValueError) as error:
+        # what a byte that has changed makes of the settings or of the network's shapes
+        raise InputError(f"{path} is damaged ({error})", "fit the model again") from error
 
 
 def _device(name: str) -> str:

@@ -91,7 +91,12 @@ def run_generations(
         Real items: rows of numbers, or documents.
     model : GenerativeModel or str
         ``"gaussian"``, ``"kde"``, ``"categorical"``, ``"ngram"`` or a model of your own.  Every
-        generation starts from a fresh copy.
+        generation starts from a fresh copy.  ``"kde"`` has one bandwidth for all columns, and
+        nothing is standardised here: where columns differ in scale (years beside a yearly income)
+        the kernel is far too wide for one or too narrow for another, so standardise first, as
+        ``practicum use model-collapse`` does.  ``"kde"`` also applies Scott's rule anew in every
+        generation, so that the kernel grows with the spread it adds; the command fixes the
+        bandwidth of the real rows: ``KDEModel(rule_bandwidth(X, "scott"))``.
     workflow : str
         One of the above, or ``"all"`` for the first three.
     n_generations : int
@@ -191,8 +196,8 @@ def as_model(model: GenerativeModel | str | object, X: Items) -> GenerativeModel
     Parameters
     ----------
     model : GenerativeModel or str
-        ``"gaussian"``, ``"kde"`` (Scott's bandwidth), ``"categorical"`` (as many outcomes as X
-        holds) or ``"ngram"`` (order 5, the vocabulary of X).
+        ``"gaussian"``, ``"kde"`` (Scott's bandwidth, one for all columns), ``"categorical"`` (as
+        many outcomes as X holds) or ``"ngram"`` (order 5, the vocabulary of X).
     X : items
         The real items.
 

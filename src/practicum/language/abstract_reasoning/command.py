@@ -7,6 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
+from pydantic import Field
+from typing_extensions import TypedDict
 
 from practicum.models.chat.options import (
     ApiKeyEnvOption,
@@ -59,9 +61,9 @@ def run(
     kinds: Annotated[
         str, typer.Option(help="Forms to ask, separated by commas.")
     ] = "raw,full,operand,operator",
-    items: Annotated[int, typer.Option(min=1, help="Items a set.")] = 24,
+    items: Annotated[int, typer.Option(min=1, max=100_000, help="Items a set.")] = 24,
     shots: Annotated[int, typer.Option(min=1, help="Worked examples in each item.")] = 8,
-    maps: Annotated[int, typer.Option(min=1, help="Random maps an item and form.")] = 3,
+    maps: Annotated[int, typer.Option(min=1, max=10_000, help="Random maps an item and form.")] = 3,
     cot: Annotated[bool, typer.Option("--cot", help="Ask for a chain of thought.")] = False,
     reading: Reading = "lenient",
     official: Annotated[
@@ -144,9 +146,9 @@ def compare(
 
     Example: practicum use abstract-reasoning compare small.json large.json
     """
-    from practicum.language.abstract_reasoning.evaluation import AbstractReport, compare_reports
+    from practicum.language.abstract_reasoning.evaluation import compare_reports
 
-    a, b = (AbstractReport.load(path).read(reading) for path in (first, second))
+    a, b = (_report(path).read(reading) for path in (first, second))
     for path, report in ((first, a), (second, b)):
         s = report.settings
         typer.echo(
@@ -171,7 +173,7 @@ def compare(
 def items(
     tasks: Tasks = "paired",
     out: Annotated[Path, typer.Option(help="JSON lines, one item a line.")] = Path("items.jsonl"),
-    n: Annotated[int, typer.Option("--items", min=1, help="Items a set.")] = 96,
+    n: Annotated[int, typer.Option("--items", min=1, max=100_000, help="Items a set.")] = 96,
     shots: Annotated[int, typer.Option(min=1, help="Worked examples in each.")] = 50,
     kind: Annotated[
         Literal["raw", "full", "operand", "operator"], typer.Option(help="Symbols to replace.")
@@ -245,6 +247,63 @@ def power(
 
 
 # --- helpers -------------------------------------------------------------------------------------
+
+
+class _Asked(TypedDict):
+    """A row of a report, as its file holds it; what else there is, is not used."""
+
+    task: str
+    number: int
+    kind: str
+    map: int
+    query: str
+    answer: str
+    reply: str
+    strict: str | None
+    lenient: str | None
+    correct: float | None
+    correct_lenient: float | None
+    correct_official: float | None
+    status: str
+
+
+class _Settings(TypedDict):
+    kinds: list[str]
+    shots: int
+    maps: int
+    seed: int
+    cot: bool
+
+
+class _Saved(TypedDict):
+    name: str
+    settings: _Settings
+    notes: list[str]
+    items: Annotated[list[_Asked], Field(min_length=1)]
+
+
+def _report(path: Path) -> AbstractReport:
+    """A report that run wrote; one that was edited by hand is refused where it is wrong."""
+    from pydantic import TypeAdapter, ValidationError
+
+    from practicum.data.text import parse_json, read_utf8
+    from practicum.errors import InputError
+    from practicum.language.abstract_reasoning.evaluation import AbstractReport
+
+    try:
+        TypeAdapter(_Saved).validate_python(parse_json(read_utf8(path)))
+    except (InputError, ValidationError) as error:
+        if isinstance(error, InputError):
+            raise
+        wrong = error.errors()[0]
+        where = ", ".join(map(str, wrong["loc"])) or "the whole"
+        raise InputError(
+            f"{path} is no report of abstract-reasoning: {where}: {wrong['msg']}",
+            "write one with: practicum use abstract-reasoning run --out FILE.json",
+        ) from error
+    except ValueError as error:
+        raise InputError(f"{path} is no report of abstract-reasoning: not JSON ({error})") from None
+    return AbstractReport.load(path)
 
 
 def _not_there(paths: list[Path | None], force: bool) -> None:

@@ -308,7 +308,10 @@ def compare(
     from practicum.optimize.optimistic_ftrl.arms import compare_learners
 
     _refuse_kinds(out)
-    wanted, told = ([v.strip() for v in text.split(",")] for text in (arms, hints))
+    wanted, told = (
+        list(dict.fromkeys(v.strip() for v in text.split(",") if v.strip()))
+        for text in (arms, hints)
+    )
     recorded, losses = _read(stream, loss, target, time, columns, q)
     table = compare_learners(
         losses,

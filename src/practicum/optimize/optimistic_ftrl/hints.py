@@ -7,6 +7,7 @@ value 48 rounds back), ``"mean:10"``, or an array of recorded predictions.
 
 from __future__ import annotations
 
+import re
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -397,14 +398,15 @@ def _named(text: str, timestamps: Any, warmup: Any) -> Predictor:
     if text == "last":
         return LastGradient()
     kind, _, number = text.partition(":")
-    if kind == "mean" and number.isdigit():
+    if kind == "mean" and re.fullmatch("[0-9]+", number):
         return MovingAverage(int(number))
-    if text.lstrip("-").isdigit():
+    if re.fullmatch("-?[0-9]+", text):
         return Seasonal(int(text), timestamps=timestamps, warmup=warmup)
     import pandas as pd
 
     try:
-        period = pd.Timedelta(text).to_timedelta64()
+        found = pd.Timedelta(text)
+        period = None if found is pd.NaT else found.to_timedelta64()  # "nan" is NaT
     except ValueError:
         period = None
     if period is not None:

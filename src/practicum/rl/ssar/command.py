@@ -724,7 +724,14 @@ def _load(path: Path, device: str) -> Any:
 
     if not path.is_file():
         raise InputError(f"{path}: there is no such file", near_file(path))
-    return BaseOfflineRL.load(path, _device(device))
+    place = _device(device)
+    try:
+        return BaseOfflineRL.load(path, place)
+    except InputError:
+        raise
+    except (AttributeError, LookupError, ValueError) as error:
+        # what a byte that has changed makes of the settings
+        raise InputError(f"{path} is damaged ({error})", "fit the policies again") from error
 
 
 def _device(name: str) -> str:

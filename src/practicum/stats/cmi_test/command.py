@@ -148,7 +148,10 @@ def image(
     pictures, outcome = pictures[chosen].astype(float), outcome[chosen]
     if outcome.dtype.kind not in "fc":
         outcome = np.eye(int(outcome.max()) + 1)[outcome]
-    boxes = {box: _box(box, pictures.shape[1:])} if box else _tiles(data, tiles, pictures)
+    if box is not None:
+        boxes = {box: _box(box, pictures.shape[1:])}
+    else:
+        boxes = _tiles(data, tiles, pictures)
     options = {"random_state": seed, "n_boot": null_draws(len(boxes))}
     tests = [_test_box(data, pictures, outcome, text, boxes[text], options) for text in boxes]
     _report(tests, [labels])
@@ -452,8 +455,15 @@ def _importance_map(tests: list[_Tested], boxes: list[Any]) -> Any:
 
 
 def _read_images(data: Path, images: str, labels: str) -> tuple[Any, Any]:
+    import tokenize
+    import zipfile
+    import zlib
+
     import numpy as np
 
+    # what a damaged archive makes of its directory, its headers and its contents
+    headers = (OSError, ValueError, AttributeError, EOFError, SyntaxError, tokenize.TokenError)
+    contents = (zipfile.BadZipFile, zlib.error, NotImplementedError, RuntimeError)
     try:
         with np.load(data, allow_pickle=False) as archive:
             absent = [name for name in (images, labels) if name not in archive.files]
@@ -462,13 +472,14 @@ def _read_images(data: Path, images: str, labels: str) -> tuple[Any, Any]:
                     f"{data}: no array {absent[0]!r}", f"arrays: {', '.join(archive.files)}"
                 )
             pictures, outcome = archive[images], archive[labels]
-    except (OSError, ValueError, AttributeError) as error:
+    except (*headers, *contents) as error:
         if isinstance(error, InputError):
             raise
+        reason = getattr(error, "strerror", None) or "damaged, or of another kind"
         raise InputError(
-            f"{data}: cannot be read as NPZ", "numpy.savez makes such a file"
+            f"{data}: cannot be read as NPZ ({reason})", "numpy.savez makes such a file"
         ) from error
-    if pictures.ndim < 3 or outcome.ndim != 1 or len(pictures) != len(outcome):
+    if pictures.ndim < 3 or outcome.ndim != 1 or len(pictures) != len(outcome) or not pictures.size:
         raise InputError(
             f"{data}: images of shape {pictures.shape}, labels of shape {outcome.shape}",
             "(n, height, width) and (n,) are expected",

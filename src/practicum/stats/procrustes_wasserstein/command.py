@@ -24,6 +24,17 @@ app = typer.Typer(
 )
 
 NO_TURN = 1e-3  # radians
+OPTIONS = {  # what the library says, and what a person types here
+    "sample='vertices' (--vertices)": "--vertices",
+    "use scale=False": "leave --scale out",
+    "scale=True": "--scale",
+    "group='SO'": "--group SO",
+    "init='global'": "--init global",
+    "init='auto' with effort=2": "--init auto --effort 2",
+    "init='gw'": "--init gw",
+    "weight_column": "--weights",
+    "n_support=": "--support ",
+}
 
 Files = Annotated[list[Path], typer.Argument(help="Cloud or mesh files, or one folder of them.")]
 Init = Annotated[
@@ -39,7 +50,7 @@ Points = Annotated[
         min=1, help="Points per cloud, at most.", show_default="all; 500 drawn from a mesh"
     ),
 ]
-Seed = Annotated[int, typer.Option(help="Seed of every random draw.")]
+Seed = Annotated[int, typer.Option(min=0, help="Seed of every random draw.")]
 Vertices = Annotated[
     bool, typer.Option("--vertices", help="Take a mesh's vertices instead of its surface.")
 ]
@@ -77,7 +88,8 @@ def distance(
     from practicum.data.points import read_points
     from practicum.stats.procrustes_wasserstein import procrustes_wasserstein
 
-    x, y = (read_points(file, points, seed, weights, _sample(vertices)) for file in (first, second))
+    with _options_in_errors():
+        x, y = (read_points(f, points, seed, weights, _sample(vertices)) for f in (first, second))
     _tell_notes([x, y])
     if x.points.shape[1] != y.points.shape[1]:
         raise InputError(
@@ -85,7 +97,7 @@ def distance(
             f"{second} has {y.points.shape[1]}",
             "compare clouds of the same dimension",
         )
-    with _warnings_as_sentences():
+    with _options_in_errors(), _warnings_as_sentences():
         result = procrustes_wasserstein(
             x, y, init=init, group=group, scale=scale, effort=effort, random_state=seed
         )
@@ -102,12 +114,20 @@ def barycenter(
     files: Files,
     support: Annotated[
         int | None,
-        typer.Option(min=1, help="Points of the mean shape.", show_default="those of the medoid"),
+        typer.Option(
+            min=1,
+            max=100_000,
+            help="Points of the mean shape.",
+            show_default="those of the medoid",
+        ),
     ] = None,
     init: Init = "auto",
     group: Group = "O",
     points: Points = None,
     seed: Seed = 0,
+    scale: Annotated[
+        bool, typer.Option("--scale", help="Divide every cloud by its radius first.")
+    ] = False,
     vertices: Vertices = False,
     weights: Weights = None,
     out: Annotated[Path, typer.Option(help="The mean shape (.ply, .csv, .xyz, .npy).")] = Path(
@@ -123,8 +143,10 @@ def barycenter(
     from practicum.stats.procrustes_wasserstein import PWBarycenter
 
     clouds = _read(files, points, seed, weights, vertices)
+    if scale:
+        clouds = [_of_radius_one(cloud) for cloud in clouds]
     fitted = PWBarycenter(n_support=support, init=init, group=group, random_state=seed)
-    with _warnings_as_sentences():
+    with _options_in_errors(), _warnings_as_sentences():
         fitted.fit(clouds)
     rounds = f"{fitted.n_iter_} round{'s' if fitted.n_iter_ != 1 else ''}"
     typer.echo(
@@ -135,6 +157,8 @@ def barycenter(
         f"Mean squared distance to the inputs: {fitted.objective_[-1]:.6g} "
         f"({fitted.objective_[0]:.6g} at the start)."
     )
+    if scale:
+        typer.echo("Every cloud was divided by its radius: the mean shape is in these units.")
     _write_cloud(out, fitted.support_, None if _equal(fitted.weights_) else fitted.weights_)
     if plot is not None:
         _write_plot(plot, _fit(fitted, clouds), f"Barycenter of {len(clouds)} clouds")
@@ -153,7 +177,7 @@ def matrix(
     ] = False,
     vertices: Vertices = False,
     weights: Weights = None,
-    jobs: Annotated[int, typer.Option(help="Processes; -1 for all cores.")] = 1,
+    jobs: Annotated[int, typer.Option(min=-1, max=1024, help="Processes; -1 for all cores.")] = 1,
     out: Annotated[Path, typer.Option(help="CSV file of the distances.")] = Path("distances.csv"),
 ) -> None:
     """All distances between the clouds of a folder, as a CSV table.
@@ -164,8 +188,14 @@ def matrix(
 
     from practicum.stats.procrustes_wasserstein import pw_pairwise
 
+    if jobs == 0:
+        raise InputError("--jobs is 0: nobody would do the work", "1 or more, or -1 for all cores")
     clouds = _read(files, points, seed, weights, vertices)
-    with _warnings_as_sentences(), _progress("pairs of clouds") as progress:
+    with (
+        _options_in_errors(),
+        _warnings_as_sentences(),
+        _progress("pairs of clouds") as progress,
+    ):
         table = pw_pairwise(
             clouds,
             n_jobs=jobs,
@@ -200,13 +230,14 @@ def _read(
     from practicum.errors import InputError
 
     source = files[0] if len(files) == 1 and files[0].is_dir() else files
-    clouds = read_clouds(
-        source,
-        n_points=points,
-        random_state=seed,
-        weight_column=weights,
-        sample=_sample(vertices),
-    )
+    with _options_in_errors():
+        clouds = read_clouds(
+            source,
+            n_points=points,
+            random_state=seed,
+            weight_column=weights,
+            sample=_sample(vertices),
+        )
     if len(clouds) < 2:
         raise InputError(
             f"{files[0]}: one cloud, at least two are needed", "name several files, or a folder"
@@ -221,6 +252,21 @@ def _tell_notes(clouds: list[PointCloud]) -> None:
         typer.echo(f"{note}.")
     if len(notes) > 3:
         typer.echo(f"... and so on for {len(notes) - 3} more.")
+
+
+def _of_radius_one(cloud: PointCloud) -> PointCloud:
+    """What ``--scale`` does to each cloud of a distance, for a mean of them."""
+    from dataclasses import replace
+
+    from practicum.stats.procrustes_wasserstein.measures import as_measure
+
+    radius = as_measure(cloud.points, cloud.weights, name=cloud.name).radius
+    if radius == 0:
+        raise InputError(
+            f"{cloud.name} has radius 0 (all points equal), so --scale has nothing to scale",
+            "leave --scale or this cloud out",
+        )
+    return replace(cloud, points=cloud.points / radius)
 
 
 # --- telling -------------------------------------------------------------------------------------
@@ -269,7 +315,21 @@ def _turn(result: PWResult) -> str:
 
 def _as_option(text: str) -> str:
     """What the library calls an argument is an option here."""
-    return text.replace("group='SO'", "--group SO").replace("scale=True", "--scale")
+    for words, option in OPTIONS.items():
+        text = text.replace(words, option)
+    return text
+
+
+@contextmanager
+def _options_in_errors() -> Iterator[None]:
+    """Messages and hints of the library, in the words of the command line."""
+    from practicum.errors import PracticumError
+
+    try:
+        yield
+    except PracticumError as error:
+        hint = None if error.hint is None else _as_option(error.hint)
+        raise type(error)(_as_option(error.message), hint) from error
 
 
 def _row(values: np.ndarray) -> str:
@@ -294,7 +354,9 @@ def _progress(what: str) -> Iterator[Any]:
     from rich.console import Console
     from rich.progress import Progress
 
-    with Progress(console=Console(stderr=True), transient=True) as bar:
+    console = Console(stderr=True)
+    # where nothing is shown a bar would still leave an empty line
+    with Progress(console=console, transient=True, disable=not console.is_terminal) as bar:
         task = bar.add_task(what, total=None)
         yield lambda finished, total: bar.update(task, completed=finished, total=total)
 

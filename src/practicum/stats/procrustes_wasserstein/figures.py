@@ -60,7 +60,7 @@ def overlay(
 
 
 def barycenter_overlay(
-    support: Float[np.ndarray, "k d"], aligned: Sequence[Float[np.ndarray, "n d"]]
+    support: Float[np.ndarray, "k d"], aligned: Sequence[Float[np.ndarray, "_ d"]]
 ) -> go.Figure:
     """The barycenter over the aligned inputs.
 

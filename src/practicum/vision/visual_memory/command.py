@@ -59,6 +59,9 @@ def add(
     origin: Annotated[
         str | None, typer.Option("--source", help="Where these come from, for remove --where.")
     ] = None,
+    prefix: Annotated[
+        str, typer.Option(help="Put before every id, where two folders use the same names.")
+    ] = "",
     half: Annotated[bool, typer.Option("--half", help="A new memory in float16.")] = False,
 ) -> None:
     """Add labelled images to a memory; it is made if it is not there.
@@ -71,7 +74,7 @@ def add(
     table = read_images(source, path_column=path_column, label_column=label_column)
     if label is None and table.labels is None:
         raise InputError(
-            f"{source}: nothing says what is on the {len(table)} images",
+            f"{source}: nothing says what is on the {_n(len(table), 'image')}",
             "put each class in a folder of its name, give a table with labels, or --label NAME",
         )
     labels = table.labels if label is None else [label] * len(table)
@@ -81,30 +84,54 @@ def add(
     meta |= {"weight": table.weights} if table.weights else {}
     with _open(store, read_only=False, create=True, dtype="float16" if half else None) as memory:
         made = _encoder(memory, encoder, size, crop)
+        names = [f"{prefix}{one}" for one in table.ids]
+        _refuse_namesakes(memory, table.paths, names, store)
         known = set(memory.ids)
-        fresh = [i for i, one in enumerate(table.ids) if one not in known]
+        fresh = [i for i, one in enumerate(names) if one not in known]
         if not fresh:
-            raise InputError(f"all {len(table)} images are in {store} already")
+            raise InputError(f"{_n(len(table), 'image')}: in {store} already")
         with _notes():
             ids = memory.add(
                 images=[table.paths[i] for i in fresh],
                 labels=[labels[i] for i in fresh],
-                ids=[table.ids[i] for i in fresh],
+                ids=[names[i] for i in fresh],
                 meta={name: [v[i] for i in fresh] for name, v in meta.items()},
                 encoder=made,
                 progress=_progress(),
             )
         classes = sorted({labels[i] for i in fresh})
         typer.echo(
-            f"{len(ids)} images of {len(classes)} classes ({_few(classes)}; labels from {where}) "
+            f"{_n(len(ids), 'image')} of {_n(len(classes), 'class')} ({_few(classes)}; labels from "
+            f"{where}) "
             f"added to {store} with {made.name}, {made.preprocess.size} px."
         )
         if len(fresh) < len(table):
-            typer.echo(f"{len(table) - len(fresh)} were there already (same id), left as they are.")
+            there = _n(len(table) - len(fresh), "image")
+            typer.echo(f"Left as before: {there} that the memory has under the same id.")
         for path, why in list(memory.problems.items())[:20]:
             typer.echo(f"  left out {path}: {why}")
-        typer.echo(f"The memory holds {len(memory)} images of {len(memory.classes_)} classes.")
+        held = f"{_n(len(memory), 'image')} of {_n(len(memory.classes_), 'class')}"
+        typer.echo(f"The memory holds {held}.")
     typer.echo(f"Next: practicum use visual-memory ask {store} IMAGE")
+
+
+def _refuse_namesakes(memory: VisualMemory, paths: list[Path], ids: list[str], store: Path) -> None:
+    """Another picture under an id that is taken: to pass over it would lose it unseen."""
+    from practicum.data.images import file_key
+    from practicum.errors import InputError
+
+    others = []
+    for path, one in zip(paths, ids, strict=True):
+        slot = memory._slot.get(one)
+        # rows that came as vectors have no picture to compare with
+        if slot is not None and memory._keys[slot] and memory._keys[slot] != file_key(path):
+            others.append(one)
+    if others:
+        are = "1 image has the id" if len(others) == 1 else f"{len(others):,} images have the ids"
+        raise InputError(
+            f"{are} of other pictures in {store}: {_few(others)}; nothing was added",
+            "--prefix NAME/ makes the ids differ; to replace pictures, remove these ids first",
+        )
 
 
 @app.command()
@@ -202,7 +229,7 @@ def _answer(held: VisualMemory, table: Any, k: int | None, out: Path | None, for
         from practicum.errors import InputError
 
         raise InputError(
-            f"none of {len(table)} images can be read: {next(iter(problems.values()))}"
+            f"none of {_n(len(table), 'image')} can be read: {next(iter(problems.values()))}"
         )
     answers = held.predict(vectors[kept], k)
     sure = held.predict_proba(vectors[kept], k).max(axis=1)
@@ -214,7 +241,7 @@ def _answer(held: VisualMemory, table: Any, k: int | None, out: Path | None, for
     write_atomically(target, lambda p: frame.to_csv(p, index=False))
     counts = frame["answer"].value_counts()
     typer.echo(
-        f"{len(frame)} images: " + _few([f"{n} {label}" for label, n in counts.items()]) + "."
+        f"{_n(len(frame), 'image')}: " + _few([f"{n} {label}" for label, n in counts.items()]) + "."
     )
     for why in list(problems.values())[:20]:
         typer.echo(f"  left out {why}")
@@ -255,17 +282,23 @@ def remove(
     if bool(ids) == (where is not None):
         raise InputError("say which images: ids, or --where 'column == value'")
     with _open(memory, read_only=False) as held:
-        slots = held._select(ids or None, where, "raise")
+        try:
+            slots = held._select(ids or None, where, "raise")
+        except InputError as error:  # what Python takes, the command line has not
+            ending = 'missing="ignore" passes over them'
+            see = f"all ids: practicum use visual-memory list {memory} --out rows.csv"
+            hint = (error.hint or "").replace(ending, see) or None
+            raise InputError(error.message, hint) from error
         if not slots:
             raise InputError(f"no image in {memory} has {where}", "see: ... list MEMORY")
         names = [held.ids[s] for s in slots]
         what = "retire" if retire else "erase for good"
-        if not yes and not typer.confirm(f"{what} {len(names)} images ({_few(names)})?"):
+        if not yes and not typer.confirm(f"{what} {_n(len(names), 'image')} ({_few(names)})?"):
             typer.echo("Nothing was removed.")
             raise typer.Exit(1)
         with _notes():
             done = held.remove(names, erase=not retire)
-        typer.echo(str(done))
+        typer.echo(str(done).replace("1 rows ", "1 row ", 1) if done.n == 1 else str(done))
         if receipt:
             write_atomically(receipt, lambda p: p.write_text(done.to_json() + "\n"))
             typer.echo(f"Receipt: {receipt}")
@@ -288,19 +321,19 @@ def list_rows(
         frame = held.frame()
         made = held.store.state.get("encoder")
         typer.echo(
-            f"{memory}: {len(frame)} images, {held.store.dim} numbers each ({held.store.dtype}), "
+            f"{memory}: {_n(len(frame), 'image')}, {held.store.dim} numbers each ({held.store.dtype}), "
             f"{held.store.size() / 1e6:.1f} MB, generation {held.store.state['generation']}."
         )
         if made:
             typer.echo(f"Encoder: {made['name']}, {made['size']} px, {made['fingerprint']}.")
-        for column, some in (("label", "classes"), ("source", "sources"), ("group", "groups")):
+        for column, some in (("label", "class"), ("source", "source"), ("group", "group")):
             counts = frame[column].value_counts()
             if len(counts):
                 typer.echo(
-                    f"{len(counts)} {some}: {_few([f'{v} ({n})' for v, n in counts.items()], 12)}"
+                    f"{_n(len(counts), some)}: {_few([f'{v} ({n})' for v, n in counts.items()], 12)}"
                 )
         for name, (when, n) in held.store.snapshots().items():
-            typer.echo(f"Snapshot {name}: {n} images, {when}")
+            typer.echo(f"Snapshot {name}: {_n(n, 'image')}, {when}")
         if out:
             _refuse(out, force)
             write_atomically(out, lambda p: frame.to_csv(p, index=False))
@@ -330,7 +363,9 @@ def audit(
         raise InputError("--restore undoes prunings, --prune prunes: one at a time")
     with _open(memory, read_only=prune == "no" and not restore) as held:
         if restore:
-            typer.echo(f"{held.restore()} images have their full weight again.")
+            n = held.restore()
+            have = "has its" if n == 1 else "have their"
+            typer.echo(f"{_n(n, 'image')} {have} full weight again.")
         wrong = held.audit()
         typer.echo("Files: every vector is as it was added." if not wrong else "Files:")
         for sentence in wrong:
@@ -339,8 +374,11 @@ def audit(
             _worst(held, k, worst)
         if prune != "no":
             ids = held.prune(prune, k=k)
-            done = "weigh less now" if prune == "soft" else "were taken out"
-            typer.echo(f"{len(ids)} images {done}; --restore undoes it.")
+            one = len(ids) == 1
+            done = "weighs less now" if one else "weigh less now"
+            if prune == "hard":
+                done = "was taken out" if one else "were taken out"
+            typer.echo(f"{_n(len(ids), 'image')} {done}; --restore undoes it.")
     raise typer.Exit(1 if wrong else 0)
 
 
@@ -359,8 +397,8 @@ def _worst(held: VisualMemory, k: int, worst: int) -> None:
     )
     bad = table[table["wrong"] > table["correct"]]
     typer.echo(
-        f"{len(bad)} images are among the {k} nearest of other classes more often than of "
-        f"their own{':' if len(bad) and worst else '.'}"
+        f"{_n(len(bad), 'image')} {'is' if len(bad) == 1 else 'are'} among the {k} nearest of other "
+        f"classes more often than of {'its' if len(bad) == 1 else 'their'} own{':' if len(bad) and worst else '.'}"
     )
     for row in bad.sort_values("wrong", ascending=False, kind="stable").head(worst).itertuples():
         typer.echo(f"  {row.label}  wrong {row.wrong}, right {row.correct}  {row.id}")
@@ -392,7 +430,7 @@ def snapshot(
             held.store.drop_snapshot(name)
             typer.echo(f"Snapshot {name} forgotten; compact erases rows that only it held.")
         elif name is not None:
-            typer.echo(f"Snapshot {name}: {held.snapshot(name)} images.")
+            typer.echo(f"Snapshot {name}: {_n(held.snapshot(name), 'image')}.")
 
 
 @app.command()
@@ -404,7 +442,7 @@ def compact(memory: Memory) -> None:
     with _open(memory, read_only=False) as held:
         with _notes():
             freed = held.compact()
-        typer.echo(f"{freed / 1e6:.2f} MB given back; {len(held)} images stay.")
+        typer.echo(f"{freed / 1e6:.2f} MB given back; {_n(len(held), 'image')} left.")
 
 
 @app.command("export")
@@ -421,7 +459,7 @@ def export_rows(
 
     _refuse(out, force)
     with _open(memory, read_only=True) as held:
-        typer.echo(f"{len(held)} rows: {export(held, out)}")
+        typer.echo(f"{_n(len(held), 'row')}: {export(held, out)}")
 
 
 @app.command("import")
@@ -453,7 +491,7 @@ def import_rows(
     with _open(store, read_only=False, create=True) as held, _notes():
         ids = held.add(table.vectors, labels=names, ids=table.ids)
         typer.echo(
-            f"{len(ids)} vectors of {held.store.dim} numbers from {table.about}, into {store}."
+            f"{_n(len(ids), 'vector')} of {held.store.dim} numbers from {table.about}, into {store}."
         )
 
 
@@ -492,14 +530,14 @@ def compare(
                 encoder=_encoder(held, encoder, size), progress=_progress(),
             )  # fmt: skip
     if len(held) < 2:
-        raise InputError(f"{source}: {len(held)} images", "at least two are needed")
+        raise InputError(f"{source}: {_n(len(held), 'image')}", "at least two are needed")
     top = min(100, len(held) - 1)
     d, slots = held._leave_one_out(top)
     truth = held._codes[np.flatnonzero(held._alive)]
     curves = accuracy_curves(d, held._codes[slots], truth)
     guess = 100 * float(np.bincount(truth).max() / len(truth))
     typer.echo(
-        f"{len(held)} images of {len(held.classes_)} classes, each asked of the others. "
+        f"{len(held)} images of {_n(len(held.classes_), 'class')}, each asked of the others. "
         f"The most frequent class alone: {guess:.1f} %."
     )
     ks = [k for k in (1, 5, 10, 20, 50, 100) if k <= top]
@@ -671,6 +709,12 @@ def _cell(value: Any) -> str:
     if isinstance(value, float):
         return "" if value != value else f"{value:.3f}"
     return "" if value is None else str(value)
+
+
+def _n(count: int, what: str) -> str:
+    """``1 image``, ``2 images``, ``3 classes``."""
+    many = f"{what}es" if what.endswith("s") else f"{what}s"
+    return f"{count} {what if count == 1 else many}"
 
 
 def _few(names: Any, n: int = 5) -> str:
