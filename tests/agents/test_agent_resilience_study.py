@@ -367,7 +367,7 @@ def test_the_command_from_run_to_page(practicum, tmp_path):
     assert "points (95 % over tasks)" in done.stdout
     assert "Simulated agents" in done.stdout
     again = practicum("use", "agent-resilience", "run", "--out", "r.json", code=2)
-    assert "r.json exists" in again.stderr
+    assert "r.json is there already" in again.stderr
     told = practicum("use", "agent-resilience", "report", "r.json", "--html", "r.html")
     assert "tasks arithmetic:12" in told.stdout
     assert (tmp_path / "r.html").stat().st_size > 100_000

@@ -16,6 +16,7 @@ from practicum.models.chat.options import (
     ConcurrencyOption,
     EndpointOption,
 )
+from practicum.study.command import refuse_existing
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -130,7 +131,7 @@ def run(
     from practicum.agents.agent_resilience.team import run_resilience
     from practicum.study.report import write_atomically
 
-    _not_there([out], force)
+    refuse_existing([out], force)
     asked = _tasks(tasks, grader)
     teams = [_team(word) for word in _words(topology)]
     guards = _words(defence)
@@ -267,7 +268,7 @@ def report(
     """
     from practicum.study.report import write_figures
 
-    _not_there([html], force)
+    refuse_existing([html], force)
     found, settings = _results(results)
     typer.echo(", ".join(f"{k} {v if v != [] else 'none'}" for k, v in settings.items()))
     for result in found:
@@ -297,7 +298,7 @@ def thread(
     from practicum.agents.agent_resilience.traces import thread_html
     from practicum.study.report import write_atomically
 
-    _not_there([out], force)
+    refuse_existing([out], force)
     threads = _threads(results, task, arm, topology)
     page = thread_html(threads, f"Threads of {results.name}")
     write_atomically(out, lambda p: p.write_text(page, encoding="utf-8"))
@@ -339,7 +340,7 @@ def inject(
     )
     from practicum.study.report import write_atomically
 
-    _not_there([out, html], force)
+    refuse_existing([out, html], force)
     fault = AutoInject(pm, pe, errors, compat="official" if compat else None)
     messages = read_trace(trace)
     made = inject_trace(messages, fault, faulty, kind=kind, seed=seed)
@@ -581,19 +582,6 @@ def _by_task(messages: Sequence[Any]) -> dict[str, list[Any]]:
     for message in messages:
         threads.setdefault(message.task_id, []).append(message)
     return threads
-
-
-def _not_there(paths: Sequence[Path | None], force: bool) -> None:
-    """Files of the person's are not overwritten without being asked; said before hours of work."""
-    from practicum.errors import InputError
-
-    for path in paths:
-        if path is None:
-            continue
-        if path.is_dir():
-            raise InputError(f"{path} is a folder", "name a file in it")
-        if path.exists() and not force:
-            raise InputError(f"{path} exists", "name another file, or add --force")
 
 
 # --- saying --------------------------------------------------------------------------------------

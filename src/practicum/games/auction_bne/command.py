@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import warnings
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
 from practicum.errors import InputError
+from practicum.study.command import notes
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -133,7 +131,7 @@ def values(
             "--bidders is missing: how many bid in each auction?",
             "a bid says little about the value without the number of rivals: --bidders 4",
         )
-    with _notes():
+    with notes(err=True):
         amounts = read_samples(bids, column)[""]
     path, _ = split_column(bids, column)
     try:
@@ -237,7 +235,7 @@ def _auction(
             "one source of values expected: a table, or --prior",
             "e.g. solve values.csv --bidders 8, or solve --prior uniform:0,100 --bidders 8",
         )
-    with _notes():
+    with notes(err=True):
         if prior is not None:
             priors: list[Any] = [text.strip() for text in prior.split(";") if text.strip()]
             names = priors if len(priors) > 1 else [prior]
@@ -343,13 +341,3 @@ def _figure(auction: AuctionBNE, names: list[str], path: Path, format: str) -> P
         "closed form, dashed, where there is one. The thin line is bidding one's value.",
     )
     return write_figures({"Equilibrium bids": figure}, path, f"{format.capitalize()} auction")
-
-
-@contextmanager
-def _notes() -> Iterator[None]:
-    """Warnings as one plain line each, said once."""
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always", UserWarning)
-        yield
-    for message in dict.fromkeys(str(w.message) for w in caught):
-        typer.echo(f"note: {message}", err=True)

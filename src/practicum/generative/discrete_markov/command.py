@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import sys
-import warnings
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
+
+from practicum.study.command import notes
 
 if TYPE_CHECKING:
     import numpy as np
@@ -65,7 +64,7 @@ def fit(
     if out.is_dir():
         raise InputError(f"--out {out} is a folder", "name a file in it")
     out.parent.mkdir(parents=True, exist_ok=True)  # before the training, not after it
-    with _notes():
+    with notes():
         frame = _read(table)
         if frame.isna().to_numpy().any():
             raise InputError(
@@ -247,14 +246,3 @@ def _progress(steps: int):
         print(f"\rstep {step} of {steps}, loss {loss:.3f}", end="", file=sys.stderr, flush=True)
 
     return show
-
-
-@contextmanager
-def _notes() -> Iterator[None]:
-    """Warnings as plain lines."""
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        yield
-    for warning in caught:
-        if issubclass(warning.category, UserWarning):
-            typer.echo(f"Note: {warning.message}")

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
+
+from practicum.study.command import notes
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -80,7 +80,7 @@ def run(
 
     _refuse_page(out)
     spread = _Spread(generations)
-    with _notes():
+    with notes(err=True):
         loaded = load_items(data, _names(columns), field, items)
         chosen = model_for(loaded, model, bandwidth, data.name)
         _say_what(data, _names(columns), loaded, model, chosen)
@@ -141,7 +141,7 @@ def value(
     sizes = sorted({0, *_numbers(synth, "--synth")})
     if sizes == [0]:
         raise InputError(f"--synth {synth!r}: no synthetic items to price", "e.g. 0,50,200")
-    with _notes():
+    with notes(err=True):
         loaded = load_items(data, _names(columns), field, items)
         chosen = model_for(loaded, model, bandwidth, data.name)
         _say_what(data, _names(columns), loaded, model, chosen)
@@ -287,16 +287,6 @@ def _refuse_page(out: Path) -> None:
             f"--out {out} would hold the figure and the numbers",
             "name a .json; the figure is beside it",
         )
-
-
-@contextmanager
-def _notes() -> Iterator[None]:
-    """Warnings as one plain line each, said once."""
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always", UserWarning)
-        yield
-    for message in dict.fromkeys(str(w.message) for w in caught):
-        typer.echo(f"note: {message}", err=True)
 
 
 def _names(text: str | None) -> list[str] | None:

@@ -17,6 +17,7 @@ from practicum.models.chat.options import (
     EndpointOption,
     ModelOption,
 )
+from practicum.study.command import refuse_existing
 
 if TYPE_CHECKING:
     from practicum.language.abstract_reasoning.evaluation import AbstractReport
@@ -100,7 +101,7 @@ def run(
     from practicum.models.chat import open_chat
     from practicum.study.report import write_atomically
 
-    _not_there([out, plot], force)
+    refuse_existing([out, plot], force)
     asked = _asked(tasks, data, gsm8k, items, shots, seed, official)
     forms = [part.strip() for part in kinds.split(",") if part.strip()]
     typer.echo(_plan(asked, forms, maps, data or gsm8k))
@@ -196,7 +197,7 @@ def items(
     from practicum.language.abstract_reasoning.solvers import identifiable
     from practicum.study.report import write_atomically
 
-    _not_there([out], force)
+    refuse_existing([out], force)
     compat = "official" if official else "ours"
     made = [i for name in task_names(tasks) for i in make_items(name, n, shots, seed, compat)]
     if kind != "raw":
@@ -304,19 +305,6 @@ def _report(path: Path) -> AbstractReport:
     except ValueError as error:
         raise InputError(f"{path} is no report of abstract-reasoning: not JSON ({error})") from None
     return AbstractReport.load(path)
-
-
-def _not_there(paths: list[Path | None], force: bool) -> None:
-    """Before the work, not after it: nothing that is there is overwritten unasked."""
-    from practicum.errors import InputError
-
-    for path in paths:
-        if path is None:
-            continue
-        if path.is_dir():
-            raise InputError(f"{path} is a folder", "name a file in it")
-        if path.exists() and not force:
-            raise InputError(f"{path} is there already", "name another file, or add --force")
 
 
 def _asked(

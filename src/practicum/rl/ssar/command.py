@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import inspect
-import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, fields
 from functools import wraps
 from pathlib import Path
@@ -14,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, get_type_hints
 import typer
 
 from practicum.errors import InputError
+from practicum.study.command import notes, refuse_existing
 
 if TYPE_CHECKING:
     from practicum.data.offline import OfflineDataset
@@ -232,11 +232,11 @@ def sample(
     """
     from practicum.study.report import write_atomically
 
-    _may_write(out, overwrite)
+    refuse_existing([out], overwrite, "--overwrite")
     if out.suffix.lower() != ".npz":
         raise InputError(f"--out {out}: an .npz file is written", "name it log.npz, say")
     data = _ours(name if ":" in name else f"pendulum:{name}", episodes, seed)
-    with _notes():
+    with notes():
         written = write_atomically(out, data.to_npz)
     typer.echo(data.describe())
     typer.echo(f"Log: {written}")
@@ -275,9 +275,8 @@ def trust(
     from practicum.rl.ssar.trust import return_quantiles
     from practicum.study.report import write_atomically, write_figures
 
-    for path in (out, plot):
-        _may_write(path, overwrite)
-    with _notes():
+    refuse_existing([out, plot], overwrite, "--overwrite")
+    with notes():
         data = reading.read(log)
         typer.echo(data.describe())
         report = _trust(data, method, ref_return, critic_steps, seed)
@@ -445,10 +444,9 @@ def fit(
     from practicum.models.stacked import single_thread
     from practicum.study.report import write_atomically, write_figures
 
-    for path in (out, plot):
-        _may_write(path, overwrite)
+    refuse_existing([out, plot], overwrite, "--overwrite")
     arms = _baselines(against, base)
-    with _notes():
+    with notes():
         data = reading.read(log)
         typer.echo(data.describe())
         where = _environment(env, data)
@@ -514,12 +512,12 @@ def evaluate(
     from practicum.rl.ssar.evaluation import random_returns
     from practicum.study.report import write_atomically
 
-    _may_write(out, overwrite)
+    refuse_existing([out], overwrite, "--overwrite")
     agent = _load(model, device)
     where = env or agent.env_id_
     if where is None:
         raise InputError(f"{model}: its log named no environment", "name one with --env")
-    with _notes(), single_thread():
+    with notes(), single_thread():
         result = agent.evaluate(where, episodes, seed)
         random = random_returns(where, episodes=episodes, seed=seed)
     steps = f"{result.lengths.min()}-{result.lengths.max()}"
@@ -782,14 +780,13 @@ def beta(
     """
     from practicum.study.report import write_atomically, write_figures
 
-    for path in (out, plot):
-        _may_write(path, overwrite)
+    refuse_existing([out, plot], overwrite, "--overwrite")
     if out.suffix.lower() not in (".csv", ".parquet"):
         raise InputError(f"--out {out}: .csv or .parquet is written", "name it beta.csv, say")
     agent = _load(model, device)
     if not hasattr(agent, "beta"):
         raise InputError(f"{model} holds {agent.method}, which has no beta", "fit writes SSAR")
-    with _notes():
+    with notes():
         data = reading.read(log, (agent.action_low_, agent.action_high_))
         frame = _beta_table(agent, data, policy)
     write = frame.to_csv if out.suffix.lower() == ".csv" else frame.to_parquet
@@ -937,7 +934,7 @@ def build(
         device=_device(device),
     )
     typer.echo(f"{env}: {steps:,} steps of TD3, the first {warmup:,} at random.")
-    with _notes():
+    with notes():
         made = builder.build(env, wanted, settings, _checks(steps))
     floor, best = _reference(made)
     for level, built in made.items():
@@ -999,27 +996,3 @@ def _numbers(option: str, text: str) -> list[float]:
         raise InputError(
             f"{option} {text!r}: expected a number, numbers separated by commas, or data"
         ) from None
-
-
-def _may_write(path: Path | None, overwrite: bool) -> None:
-    """Before anything is computed: the file can be written and nobody loses one."""
-    if path is None:
-        return
-    if path.is_dir():
-        raise InputError(f"{path} is a folder", "name a file in it")
-    if path.exists() and not overwrite:
-        raise InputError(
-            f"{path} is there already", "name another file, or replace it with --overwrite"
-        )
-
-
-@contextmanager
-def _notes() -> Iterator[None]:
-    """Warnings as plain lines, each once."""
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        yield
-    for text in dict.fromkeys(
-        str(w.message) for w in caught if issubclass(w.category, UserWarning)
-    ):
-        typer.echo(f"Note: {text}")
