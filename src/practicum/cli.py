@@ -658,8 +658,11 @@ def _print_verdicts(method: catalog.Method, run: Run) -> None:
 
 
 def _print_comparison(study: Any, rows: list[Any]) -> None:
+    from practicum.study.compare import caveat
     from practicum.study.evidence import number
 
+    if said := caveat(rows):
+        out.print(Text(said))
     table = Table(box=None, pad_edge=False)
     for column in ("data", "measure", "arm", "mean [95 %]", "minus method", "the method is"):
         table.add_column(column)

@@ -9,7 +9,7 @@ from practicum_toy.study import Coin
 
 from practicum.data.kinds import UserData
 from practicum.errors import InputError
-from practicum.study.compare import comparison, options_of, sentence, study_on
+from practicum.study.compare import caveat, comparison, options_of, sentence, study_on
 from practicum.study.results import Results
 from practicum.study.spec import Arm, Measure, Outcome, Scale, Trial
 
@@ -174,11 +174,74 @@ def test_shares_keep_within_their_range(tmp_path):
     assert (slow.difference_interval.low, slow.standing) == (-1, "undecided")
 
 
+def few(tmp_path, label, values, unit=""):
+    """Rows of a comparison on two seeds."""
+    study = Race(tmp_path / "log")
+    study.measures = {"m": Measure(label, "higher", unit)}
+    outcomes = [
+        Outcome(Trial("lab", "d", arm, seed), {"m": value})
+        for arm, pair in values.items()
+        for seed, value in enumerate(pair)
+    ]
+    return study, comparison(study, Results(outcomes, Scale()))
+
+
+@pytest.mark.parametrize(
+    ("label", "unit", "low", "high"),
+    [
+        ("accuracy on nodes whose class was not shown", "", 0, 1),
+        ("accuracy at the best k", "%", 0, 100),
+        ("power: runs that reject", "", 0, 1),
+        ("adjusted Rand index with the true groups", "", -0.5, 1),
+    ],
+)
+def test_intervals_keep_within_the_range_of_their_measure(tmp_path, label, unit, low, high):
+    values = {"ours": (0.7 * high, 0.81 * high), "slow": (0.6 * high, 0.6 * high)}
+    ours, slow = few(tmp_path, label, values, unit)[1]
+    assert (ours.interval.low, ours.interval.high) == (low, high)
+    assert (slow.interval.low, slow.interval.high) == (low, high)  # of two equal values: no spread
+    assert (slow.difference_interval.low, slow.difference_interval.high) == (
+        low - high,
+        high - low,
+    )
+
+
+def test_measures_of_no_known_range_keep_their_intervals(tmp_path):
+    for label in ("loss", "accuracy lost to the faulty agent"):
+        ours, _ = few(tmp_path, label, {"ours": (0.7, 0.81), "slow": (0.6, 0.6)})[1]
+        assert ours.interval.low < 0
+        assert ours.interval.high > 1
+    ours, _ = few(tmp_path, "accuracy", {"ours": (70.0, 81.0), "slow": (60.0, 61.0)})[1]
+    assert ours.interval.high > 81, "values in per cent under a label that says nothing of it"
+    assert few(tmp_path, "CPU time", {"ours": (1.0, 5.0)}, "s")[1][0].interval.low == 0
+
+
+def test_two_seeds_decide_nothing_and_that_is_said_once(tmp_path):
+    _, rows = few(tmp_path, "loss", {"ours": (0.0, 0.0), "slow": (5.0, 5.000000001)})
+    assert [r.standing for r in rows] == ["", "undecided"]
+    assert caveat(rows).startswith("Two seeds decide nothing")
+    study, results = race(tmp_path, "lower")
+    assert caveat(comparison(study, results)) == ""
+    one = race(tmp_path, "lower", n=1)
+    assert caveat(comparison(*one)).startswith("One seed decides nothing")
+
+
+def test_hints_of_a_study_name_the_options_of_compare(data):
+    class Hinting(Optioned):
+        @classmethod
+        def on(cls, source, *, two_words: int = 1, width: float = 1.0):
+            raise InputError("no", "--width NUMBER, --two-words 3, or --other X")
+
+    with pytest.raises(InputError) as caught:
+        study_on(Hinting, data, {})
+    assert caught.value.hint == "-o width=NUMBER, -o two_words=3, or --other X"
+
+
 def test_the_sentence_names_every_arm(tmp_path):
     study, results = race(tmp_path, "lower")
     text = sentence(study, comparison(study, results))
     assert text.startswith("time: ours ")
-    for part in ("ahead of slow", "behind fast", "not told apart from like", "equal to same"):
+    for part in ("ahead of slow", "behind fast", "undecided against like", "equal to same"):
         assert part in text
 
 

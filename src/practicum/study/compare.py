@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import inspect
+import math
+import re
 import sys
 import typing
 from collections.abc import Mapping
@@ -27,6 +29,9 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from practicum.data.kinds import UserData
+
+
+DECIDING = 3  # seeds below which a spread is a guess, whatever its interval says
 
 
 @dataclass(frozen=True)
@@ -76,12 +81,24 @@ def study_on(study: type[Study], source: UserData, options: Mapping[str, Any]) -
         values[name] = _convert(known[name], value)
     try:
         made = study.on(source, **values)
+    except InputError as error:
+        raise InputError(error.message, _as_options(error.hint, known)) from error
     except (OSError, UnicodeDecodeError) as error:
         paths = ", ".join(map(str, source.paths))
         raise InputError(f"{paths}: cannot be read ({error})") from error
     made.source = source
     made.options = {k: v for k, v in values.items() if v != known[k].default}
     return made
+
+
+def _as_options(hint: str | None, known: Mapping[str, Option]) -> str | None:
+    """A hint in the words of ``use``, where an option is ``--label X``: here ``-o label=X``."""
+
+    def put(found: re.Match[str]) -> str:
+        name = found[1].replace("-", "_")
+        return f"-o {name}={found[2]}" if name in known else found[0]
+
+    return hint and re.sub(r"--([a-z][a-z-]*) ([^\s,;]+)", put, hint)
 
 
 def _convert(option: Option, value: Any) -> Any:
@@ -139,7 +156,7 @@ def comparison(study: Study, results: Results) -> list[Row]:
                         arm,
                         about.role,
                         float(values.mean()),
-                        _interval(values),
+                        _clipped(_interval(values), *_span(study, measure, values)),
                         len(values),
                         difference,
                         interval,
@@ -156,6 +173,20 @@ def _interval(values: pd.Series) -> Interval:
     return bootstrap_interval(values)
 
 
+def _span(study: Study, measure: str, *values: pd.Series) -> tuple[float, float]:
+    """Where the measure can lie; the whole line where a value says otherwise."""
+    low, high = study.measures[measure].span
+    if all(_yes_or_no(v) for v in values):
+        low, high = max(low, 0.0), min(high, 1.0)
+    within = all(v.between(low, high).all() for v in values)
+    return (low, high) if within else (-math.inf, math.inf)
+
+
+def _clipped(interval: Interval, low: float, high: float) -> Interval:
+    """A few seeds make an interval wider than its measure: no accuracy lies at -6.8."""
+    return replace(interval, low=max(low, interval.low), high=min(high, interval.high))
+
+
 def _yes_or_no(values: pd.Series) -> bool:
     return bool(values.isin((0, 1)).all())
 
@@ -169,16 +200,30 @@ def _against(
     if other.empty:
         return None, None, "undecided"
     sample = Sample(differences(other, own))
-    interval = sample.interval()
-    if _yes_or_no(other) and _yes_or_no(own):  # shares differ by 1 at most
-        interval = replace(interval, low=max(-1.0, interval.low), high=min(1.0, interval.high))
+    low, high = _span(study, measure, other, own)
+    interval = _clipped(sample.interval(), low - high, high - low)  # shares differ by 1 at most
     if interval.low == interval.high == 0:
         return sample.mean, interval, "equal"
-    if interval.low <= 0 <= interval.high:
+    if interval.low <= 0 <= interval.high or sample.n < DECIDING:
         return sample.mean, interval, "undecided"
     lower_is_better = study.measures[measure].better == "lower"
     ahead = (sample.mean > 0) == lower_is_better
     return sample.mean, interval, "ahead" if ahead else "behind"
+
+
+def caveat(rows: list[Row]) -> str:
+    """What is to be said above the table: that so few seeds decide nothing; "" for enough.
+
+    Examples
+    --------
+    >>> caveat([])
+    ''
+    """
+    most = max((r.n for r in rows), default=DECIDING)
+    if most >= DECIDING:
+        return ""
+    seeds = "One seed decides" if most == 1 else "Two seeds decide"
+    return f"{seeds} nothing: no arm is called ahead or behind. Ask for more, say --seeds 10."
 
 
 def sentence(study: Study, rows: list[Row]) -> str:
@@ -193,7 +238,7 @@ def sentence(study: Study, rows: list[Row]) -> str:
             words = {
                 "ahead": "ahead of",
                 "behind": "behind",
-                "undecided": "not told apart from",
+                "undecided": "undecided against",
                 "equal": "equal to",
             }[standing]
             parts.append(f"{words} {', '.join(arms)}")

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 
 from practicum.errors import InputError
-from practicum.study.compare import Row, comparison, sentence
+from practicum.study.compare import Row, caveat, comparison, sentence
 from practicum.study.evidence import Verdict, number
 from practicum.study.results import Results
 from practicum.study.runner import judge, study_code
@@ -134,6 +134,7 @@ def write_comparison(section: Section, path: Path) -> Path:
         "figures": _figures(section.study, section.results),
         "rows": rows,
         "sentence": sentence(section.study, rows),
+        "caveat": caveat(rows),
     }
     name = section.study.source.name if section.study.source else ""
     return _render(path, title=f"{section.card.title} on {name}", parts=[part], kind="compare")

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import sys
-import warnings
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
+
+from practicum.study.command import notes
 
 if TYPE_CHECKING:
     from practicum.models.vision import Encoder
@@ -90,7 +89,7 @@ def add(
         fresh = [i for i, one in enumerate(names) if one not in known]
         if not fresh:
             raise InputError(f"{_n(len(table), 'image')}: in {store} already")
-        with _notes():
+        with notes():
             ids = memory.add(
                 images=[table.paths[i] for i in fresh],
                 labels=[labels[i] for i in fresh],
@@ -99,7 +98,8 @@ def add(
                 encoder=made,
                 progress=_progress(),
             )
-        classes = sorted({labels[i] for i in fresh})
+        label_of = dict(zip(names, labels, strict=True))
+        classes = sorted({label_of[one] for one in ids})  # not of images that cannot be read
         typer.echo(
             f"{_n(len(ids), 'image')} of {_n(len(classes), 'class')} ({_few(classes)}; labels from "
             f"{where}) "
@@ -296,7 +296,7 @@ def remove(
         if not yes and not typer.confirm(f"{what} {_n(len(names), 'image')} ({_few(names)})?"):
             typer.echo("Nothing was removed.")
             raise typer.Exit(1)
-        with _notes():
+        with notes():
             done = held.remove(names, erase=not retire)
         typer.echo(str(done).replace("1 rows ", "1 row ", 1) if done.n == 1 else str(done))
         if receipt:
@@ -321,17 +321,17 @@ def list_rows(
         frame = held.frame()
         made = held.store.state.get("encoder")
         typer.echo(
-            f"{memory}: {_n(len(frame), 'image')}, {held.store.dim} numbers each ({held.store.dtype}), "
-            f"{held.store.size() / 1e6:.1f} MB, generation {held.store.state['generation']}."
+            f"{memory}: {_n(len(frame), 'image')}, {held.store.dim} numbers each "
+            f"({held.store.dtype}), {held.store.size() / 1e6:.1f} MB, generation "
+            f"{held.store.state['generation']}."
         )
         if made:
             typer.echo(f"Encoder: {made['name']}, {made['size']} px, {made['fingerprint']}.")
         for column, some in (("label", "class"), ("source", "source"), ("group", "group")):
             counts = frame[column].value_counts()
             if len(counts):
-                typer.echo(
-                    f"{_n(len(counts), some)}: {_few([f'{v} ({n})' for v, n in counts.items()], 12)}"
-                )
+                most = _few([f"{v} ({n})" for v, n in counts.items()], 12)
+                typer.echo(f"{_n(len(counts), some)}: {most}")
         for name, (when, n) in held.store.snapshots().items():
             typer.echo(f"Snapshot {name}: {_n(n, 'image')}, {when}")
         if out:
@@ -396,9 +396,10 @@ def _worst(held: VisualMemory, k: int, worst: int) -> None:
         f"images (the largest class is {most:.1f} % of them)."
     )
     bad = table[table["wrong"] > table["correct"]]
+    are, their = ("is", "its") if len(bad) == 1 else ("are", "their")
     typer.echo(
-        f"{_n(len(bad), 'image')} {'is' if len(bad) == 1 else 'are'} among the {k} nearest of other "
-        f"classes more often than of {'its' if len(bad) == 1 else 'their'} own{':' if len(bad) and worst else '.'}"
+        f"{_n(len(bad), 'image')} {are} among the {k} nearest of other classes more often than of "
+        f"{their} own{':' if len(bad) and worst else '.'}"
     )
     for row in bad.sort_values("wrong", ascending=False, kind="stable").head(worst).itertuples():
         typer.echo(f"  {row.label}  wrong {row.wrong}, right {row.correct}  {row.id}")
@@ -440,7 +441,7 @@ def compact(memory: Memory) -> None:
     Example: practicum use visual-memory compact photos.vm
     """
     with _open(memory, read_only=False) as held:
-        with _notes():
+        with notes():
             freed = held.compact()
         typer.echo(f"{freed / 1e6:.2f} MB given back; {_n(len(held), 'image')} left.")
 
@@ -488,11 +489,10 @@ def import_rows(
             raise InputError(f"{labels}: {len(names)} labels for the {len(table)} rows of {source}")
     if names is None:
         raise InputError(f"{source} holds no labels", "give a table with --labels FILE")
-    with _open(store, read_only=False, create=True) as held, _notes():
+    with _open(store, read_only=False, create=True) as held, notes():
         ids = held.add(table.vectors, labels=names, ids=table.ids)
-        typer.echo(
-            f"{_n(len(ids), 'vector')} of {held.store.dim} numbers from {table.about}, into {store}."
-        )
+        added = f"{_n(len(ids), 'vector')} of {held.store.dim} numbers"
+        typer.echo(f"{added} from {table.about}, into {store}.")
 
 
 @app.command()
@@ -524,7 +524,7 @@ def compare(
         if table.labels is None:
             raise InputError(f"{source}: the images have no labels", "put classes into folders")
         held = VisualMemory()
-        with _notes():
+        with notes():
             held.add(
                 images=table.paths, labels=table.labels, ids=table.ids, thumbnails=False,
                 encoder=_encoder(held, encoder, size), progress=_progress(),
@@ -732,14 +732,3 @@ def _progress():
         print(f"\r{done} of {to_do} images", end=end, file=sys.stderr, flush=True)
 
     return show
-
-
-@contextmanager
-def _notes() -> Iterator[None]:
-    """Warnings as plain lines."""
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        yield
-    for warning in caught:
-        if issubclass(warning.category, UserWarning):
-            typer.echo(f"Note: {warning.message}")
