@@ -681,6 +681,23 @@ def test_bad_input_is_refused():
         sandbox.run("x = 1")
 
 
+def test_what_is_no_program_and_what_is_no_limit(strongest):
+    for program in (None, 5, b"x = 1"):
+        with pytest.raises(SandboxError, match="a program is text"):
+            strongest.run(program)
+    with pytest.raises(SandboxError, match="cpu_s is -1"):
+        strongest.run("1", cpu_s=-1)
+    with pytest.raises(TypeError):
+        strongest.run("1", cpu=3)
+
+
+@pytest.mark.parametrize("part", ["check", "setup"])
+def test_a_fault_of_the_check_is_not_booked_on_the_program(strongest, part):
+    faulty = Program("def f(): pass", **{"check": "f()", part: "assert f( =="}, entry_point="f")
+    with pytest.raises(SandboxError, match=f"the {part} is no Python"):
+        strongest.run(faulty)
+
+
 def test_a_machine_that_holds_nothing_is_refused(monkeypatch):
     monkeypatch.setattr(boxes, "_known", dict.fromkeys(boxes.LEVELS, "nothing works here"))
     with pytest.raises(SandboxError, match="nothing works here") as caught:

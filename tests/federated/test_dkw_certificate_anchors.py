@@ -428,6 +428,8 @@ def test_shift_estimates():
     a, b = rng.beta(2, 6, 4000), rng.beta(2, 6, 4000)
     for divergence in ("chi2", "kl"):
         assert estimate_shift(a, a, divergence) == 0
+        ties = [0.1] * 60 + [0.2] * 60  # all bins between them are empty in both
+        assert estimate_shift(ties, ties, divergence) == 0
         assert estimate_shift(a, b, divergence) < 0.05
         assert estimate_shift(a, b + 0.2, divergence) > 0.3
     assert estimate_shift([0.2, 0.2], [0.2]) == 0

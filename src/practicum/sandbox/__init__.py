@@ -42,6 +42,7 @@ import threading
 from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Literal
 
 from practicum.errors import SandboxError
@@ -66,8 +67,9 @@ class Program:
         Trusted Python source run in another process, in which the name `entry_point` stands for
         the program's function. If it defines ``check(candidate)`` (HumanEval), that is called;
         otherwise its statements are the test. Arguments and results are numbers, strings, bytes,
-        lists, tuples, dicts and sets; lists, dicts and sets changed in place are changed for the
-        check too.
+        lists, tuples, dicts and sets; a list, dict or set that is an argument and was changed in
+        place is changed for the check too. Each argument crosses by itself: what two of them
+        share, or what the check holds on to of their inside, is not shared on the other side.
     entry_point : str
         The name of the program's function; needed with a check.
     setup : str
@@ -167,9 +169,7 @@ class Sandbox:
             "output_kb": output_kb,
             "workers": workers,
         }
-        for name, value in limits.items():
-            if not value > 0:
-                raise SandboxError(f"{name} is {value}: a limit is more than 0")
+        _must_be_positive(limits)
         if memory_mb < 64:
             raise SandboxError(f"memory_mb is {memory_mb}: Python itself needs 64")
         self.limits = {
@@ -186,7 +186,14 @@ class Sandbox:
         for _ in range(workers):
             self._idle.put(None)  # started when first used
 
-    def run(self, program: str | Program, stdin: str = "", **limits: float) -> Outcome:
+    def run(
+        self,
+        program: str | Program,
+        stdin: str = "",
+        *,
+        cpu_s: float | None = None,
+        wall_s: float | None = None,
+    ) -> Outcome:
         """Run one program.
 
         Parameters
@@ -194,22 +201,34 @@ class Sandbox:
         program : str or Program
         stdin : str
             Standard input of a program given as text.
-        **limits
-            ``cpu_s`` and ``wall_s`` for this program alone.
+        cpu_s, wall_s : float, optional
+            Limits for this program alone.
 
         Raises
         ------
         SandboxError
-            No worker can be started.
+            No worker can be started, a limit is not positive, or the check itself is no Python: a
+            fault of the tests is none of the program's.
         """
         if isinstance(program, str):
             program = Program(program, stdin=stdin)
-        if program.check is not None and not program.entry_point.isidentifier():
-            raise SandboxError(
-                f"entry_point is {program.entry_point!r}: a check needs the function's name"
-            )
-        if "cpu_s" in limits and "wall_s" not in limits:
-            limits["wall_s"] = 4 * limits["cpu_s"] + 1
+        if not isinstance(program, Program):
+            raise SandboxError(f"a program is text or a Program, not a {type(program).__name__}")
+        if program.check is not None:
+            if not program.entry_point.isidentifier():
+                raise SandboxError(
+                    f"entry_point is {program.entry_point!r}: a check needs the function's name"
+                )
+            _must_compile("setup", program.setup)
+            _must_compile("check", program.check)
+        if cpu_s is not None and wall_s is None:
+            wall_s = 4 * cpu_s + 1
+        limits = {
+            name: value
+            for name, value in (("cpu_s", cpu_s), ("wall_s", wall_s))
+            if value is not None
+        }
+        _must_be_positive(limits)
         job = {**self.limits, **limits, **vars(program)}
         worker = self._idle.get()
         try:
@@ -254,6 +273,20 @@ class Sandbox:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+
+def _must_be_positive(limits: dict[str, float]) -> None:
+    for name, value in limits.items():
+        if not value > 0:
+            raise SandboxError(f"{name} is {value}: a limit is more than 0")
+
+
+@lru_cache(maxsize=1024)  # the same tests for many programs
+def _must_compile(what: str, text: str) -> None:
+    try:
+        compile(text, f"<{what}>", "exec", dont_inherit=True)
+    except (SyntaxError, ValueError) as error:
+        raise SandboxError(f"the {what} is no Python: {error}") from error
 
 
 _lock = threading.Lock()

@@ -27,6 +27,7 @@ START = (
     "import sys; sys.path.insert(0, sys.argv[1]); import _zygote; _zygote.main(int(sys.argv[2]))"
 )
 LINUX = sys.platform == "linux"
+MOST_UNFIT = 50  # children ended by somebody else before they had work
 PATIENCE_S = 30.0  # for the worker itself, on a machine that has much to do
 
 
@@ -41,37 +42,32 @@ class Child:
     report: int
     control: int
 
-    def start(self, job: Message, *fds: int) -> None:
-        """Hand over what to run: the pipes to the other process of a check, and standard input.
+    def fit(self) -> bool:
+        """Wait until it is locked in; false where somebody has ended it before.
 
         Raises
         ------
         SandboxError
             It could not lock itself in.
         """
-        with socket.socket(fileno=self.control) as control:
-            self._wait_until_locked_in(control)
-            with contextlib.suppress(
-                OSError
-            ):  # it has ended, which is seen where that is waited for
-                Wire(control).send_bytes(marshal.dumps(job), *fds)
-
-    def discard(self) -> None:
-        """Let go of it where it has ended before it had anything to do; raises as :meth:`start`."""
         try:
-            with socket.socket(fileno=self.control) as control:
-                self._wait_until_locked_in(control)
-        finally:
-            self.close()
-
-    def _wait_until_locked_in(self, control: socket.socket) -> None:
-        try:
-            said = control.recv(1)
+            said = os.read(self.control, 1)
         except ConnectionError:
             said = b""
-        if not said:
-            why = os.read(self.err, 1000).decode("utf-8", "replace").strip()
+        if said:
+            return True
+        why = os.read(self.err, 1000).decode("utf-8", "replace").strip()
+        self.close()
+        os.close(self.control)
+        if why:
             raise SandboxError(f"a program's process could not be locked in: {why}")
+        return False
+
+    def start(self, job: Message, *fds: int) -> None:
+        """Hand over what to run: the pipes to the other process of a check, and standard input."""
+        # it has ended already if this fails, which is seen where that is waited for
+        with contextlib.suppress(OSError), socket.socket(fileno=self.control) as control:
+            Wire(control).send_bytes(marshal.dumps(job), *fds)
 
     def close(self) -> None:
         """Let go of what it wrote."""
@@ -174,26 +170,32 @@ class Worker:
         self._finalize()
 
     def take(self, n: int) -> list[Child]:
-        """Children that wait for work, once nothing of the last program is left."""
+        """Children that wait for work, once nothing of the last program is left.
+
+        One that was ended while it waited is passed over: no program is to be blamed for that.
+        """
         while self.wire.waiting() or select.select([self.channel], [], [], 0)[0]:
             self.hear()
         self.bury()
-        self._sort_out()
-        while len(self.ready) < n:
-            self.hear()
-            self._sort_out()
-        taken = [self.ready.pop(0) for _ in range(n)]
+        taken: list[Child] = []
+        unfit = 0
+        while len(taken) < n:
+            while not self.ready:
+                self.hear()
+            child = self.ready.pop(0)
+            if child.fit():
+                if child.pid not in self.ends:
+                    taken.append(child)
+                    continue
+                child.close()
+                os.close(child.control)
+            unfit += 1
+            if unfit > MOST_UNFIT:
+                raise SandboxError("the processes for programs are ended as soon as they are made")
         known = {child.pid for child in (*taken, *self.ready)}
         self.ends = {pid: end for pid, end in self.ends.items() if pid in known}
         self.left = {child.pid for child in taken}
         return taken
-
-    def _sort_out(self) -> None:
-        """Let go of children that ended while they waited: no program is to be blamed for that."""
-        for child in [child for child in self.ready if child.pid in self.ends]:
-            self.ready.remove(child)
-            del self.ends[child.pid]
-            child.discard()
 
     def bury(self) -> None:
         """Have what is left of the last program ended, and wait for it."""

@@ -23,7 +23,8 @@ def estimate_shift(
     r"""A binned estimate of D_f between the laws of a per-client number in two networks.
 
     With histograms h_s and h_t as densities over the joint range: ``sum (h_t - h_s)^2 / h_s dx``
-    or ``sum h_t ln(h_t / h_s) dx``, empty source bins raised to the smallest that is not.
+    or ``sum h_t ln(h_t / h_s) dx``; a source bin that is empty where the target's is not is raised
+    to the smallest that holds somebody.
 
     Coarser bins make it smaller, and it has no confidence level. A radius chosen with the target's
     risks must not be used to certify that same target: choose it from earlier networks, or from
@@ -65,9 +66,11 @@ def estimate_shift(
         return 0.0
     edges = np.linspace(joint.min(), joint.max(), bins + 1)
     h_s, h_t = (np.histogram(x, edges, density=True)[0] for x in both)
-    h_s = np.where(h_s > 0, h_s, h_s[h_s > 0].min())
+    # only where the target has somebody: a bin that both leave empty is no difference
+    h_s = np.where((h_s == 0) & (h_t > 0), h_s[h_s > 0].min(), h_s)
     width = edges[1] - edges[0]
     if divergence == "chi2":
-        return float(((h_t - h_s) ** 2 / h_s).sum() * width)
+        seen = h_s > 0
+        return float(((h_t[seen] - h_s[seen]) ** 2 / h_s[seen]).sum() * width)
     some = h_t > 0
     return float((h_t[some] * np.log(h_t[some] / h_s[some])).sum() * width)
