@@ -14,12 +14,15 @@ import subprocess
 import sys
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Literal
 
 import pytest
+import typer
 
 from practicum import catalog
-from practicum.cli import main
+from practicum.cli import _in_options, main
 from practicum.errors import MissingExtra
+from practicum.study.compare import Option, _as_options
 
 HEAVY = ("numpy", "scipy", "pandas", "sklearn", "torch", "plotly", "sqlalchemy", "joblib")
 SCRIPT = Path(sys.executable).with_name("practicum")
@@ -251,6 +254,119 @@ def test_an_input_is_never_overwritten(cli, table, data, output):
     assert "mine.csv is read and would be overwritten" in error
     assert "another output" in hint
     assert table.read_bytes() == before
+
+
+@pytest.mark.parametrize(
+    ("line", "lost"),
+    [
+        ("auction-bne solve equilibrium.csv --bidders 3", "equilibrium.csv"),  # the default
+        ("auction-bne solve equilibrium.csv:bid --bidders 3", "equilibrium.csv"),
+        ("auction-bne values values.csv --bidders 3", "values.csv"),
+        ("procrustes-wasserstein matrix distances.csv clouds/s0.csv", "distances.csv"),
+        ("procrustes-wasserstein matrix clouds --out clouds/s0.csv", "clouds/s0.csv"),
+        ("procrustes-wasserstein matrix clouds --out link.csv", "link.csv"),
+        ("procrustes-wasserstein matrix . --out clouds/s0.csv", "clouds/s0.csv"),
+    ],
+)
+def test_an_output_that_is_read_is_refused_default_or_not(cli, tmp_path, line, lost):
+    (tmp_path / "clouds").mkdir()
+    for name in ("equilibrium.csv", "values.csv", "distances.csv", "clouds/s0.csv"):
+        (tmp_path / name).write_text("bid\n1\n2\n3\n")
+    (tmp_path / "link.csv").symlink_to(tmp_path / "clouds" / "s0.csv")
+    before = {p: p.read_bytes() for p in tmp_path.rglob("*.csv")}
+    error, hint = refused(cli("use", *line.split(), code=2))
+    assert error.startswith(f"error: {lost} is ")
+    assert error.endswith("would be overwritten")
+    assert hint == "hint: name another output with --out"
+    assert {p: p.read_bytes() for p in tmp_path.rglob("*.csv")} == before
+
+
+def test_an_output_beside_what_is_read_is_written(cli, tmp_path):
+    """A new file in the folder, an old one elsewhere, and a column of the output's name."""
+    (tmp_path / "clouds").mkdir()
+    for i, cloud in enumerate(("x,y\n0,0\n1,0\n0,2\n", "x,y\n0,0\n2,0\n0,2\n")):
+        (tmp_path / "clouds" / f"s{i}.csv").write_text(cloud)
+    (tmp_path / "old.csv").touch()
+    for name in ("clouds/new.csv", "old.csv"):
+        cli("use", "procrustes-wasserstein", "matrix", "clouds", "--out", name)
+        assert (tmp_path / name).stat().st_size
+        (tmp_path / "clouds" / "new.csv").unlink(missing_ok=True)
+
+
+def test_a_default_and_a_given_output_of_one_name(cli, tmp_path):
+    (tmp_path / "data.csv").write_text("x\n1\n2\n")
+    line = "use procrustes-wasserstein barycenter data.csv data.csv --plot ./barycenter.csv"
+    assert "name one file" in refused(cli(*line.split(), code=2))[0]
+
+
+@pytest.mark.parametrize(
+    ("line", "hint"),
+    [
+        ("model-collapse run holes.csv", "or remove the incomplete rows first"),
+        ("cmi-test test holes.csv --response y --candidates x --given z", "--missing drop"),
+    ],
+)
+def test_a_hint_names_what_the_command_has(cli, tmp_path, line, hint):
+    rows = "\n".join(f"{i},{i % 7},{i % 5}" for i in range(40))
+    (tmp_path / "holes.csv").write_text(f"x,y,z\n,1,2\n{rows}\n")
+    hinted = refused(cli("use", *line.split(), code=2))[1]
+    assert hint in hinted
+    assert "missing=" not in hinted
+
+
+@pytest.mark.parametrize(
+    ("python", "said"),
+    [
+        ('drop the rows with missing="drop"', "drop the rows with --missing drop"),
+        ("use init='global', or fewer", "use --init global, or fewer"),
+        ("use init='else'", "use init='else'"),  # no choice of it
+        ("name more in my_columns=...", "name more in --my-columns ..."),
+        ('my_columns="a b"', "--my-columns 'a b'"),
+        ("with --my-columns (my_columns=...)", "with --my-columns (my_columns=...)"),
+        ("jumps=True starts one, jumps=False none", "--jumps starts one, --no-jumps none"),
+        ("pass other=3 or pandas==2.1", "pass other=3 or pandas==2.1"),
+        (None, None),
+    ],
+)
+def test_arguments_of_python_in_hints_are_options(python, said):
+    app = typer.Typer()
+
+    @app.command()
+    def command(
+        missing: Literal["refuse", "drop"] = "refuse",
+        init: Literal["auto", "global"] = "auto",
+        my_columns: str = "",
+        jumps: bool = False,
+    ):
+        pass
+
+    assert _in_options(python, typer.main.get_command(app)) == said
+
+
+@pytest.mark.parametrize(
+    ("python", "said"),
+    [
+        ('drop the rows with missing="drop"', "drop the rows with -o missing=drop"),
+        ("choose with columns=...", "choose with -o columns=..."),
+        ("name them with --columns (columns=...)", "name them with -o columns=..."),
+        ("name them with --columns a,b", "name them with -o columns=a,b"),
+        ("name them with -o columns=a", "name them with -o columns=a"),
+        ("steps=many of other=3", "steps=many of other=3"),  # not a number; no such option
+        (None, None),
+    ],
+)
+def test_arguments_of_python_in_hints_are_options_of_a_comparison(python, said):
+    known = {
+        "missing": Option("missing", Literal["refuse", "drop"], "refuse", ""),
+        "columns": Option("columns", str, "", ""),
+        "steps": Option("steps", int, 1, ""),
+    }
+    assert _as_options(python, known) == said
+
+
+def test_a_comparison_that_cannot_drop_rows_says_what_else_to_do():
+    hint = 'impute them, or drop the rows with missing="drop"'
+    assert _as_options(hint, {}) == "impute them, or remove the incomplete rows first"
 
 
 def test_verify_all_goes_on_past_a_method_whose_packages_are_missing(cli, monkeypatch):

@@ -62,7 +62,7 @@ def file(tmp_path):
         ("a.png", b"\x89PNG\r\n", {"images"}),
         ("a.JPG", b"\xff\xd8\xff", {"images"}),
         ("a.graphml", "<graphml/>", {"graph"}),
-        ("a.h5", b"\x89HDF", {"trajectories"}),
+        ("a.h5", b"\x89HDF\r\n\x1a\n", {"trajectories"}),
     ],
 )
 def test_kinds_by_name_and_content(file, name, content, kinds):
@@ -121,6 +121,13 @@ def test_a_minari_folder_is_a_log(tmp_path):
     (tmp_path / "data").mkdir()
     (tmp_path / "data" / "main_data.hdf5").write_bytes(b"\x89HDF\r\n\x1a\n")
     assert sniff(tmp_path).kinds == ("trajectories",)
+
+
+@pytest.mark.parametrize("name", ["a.png", "a.JPG", "a.parquet", "a.h5"])
+def test_a_name_that_says_what_the_bytes_do_not(tmp_path, name):
+    (tmp_path / name).write_bytes(b"x,y\n1,2\n")
+    with pytest.raises(InputError, match="the first bytes do not"):
+        sniff(tmp_path / name)
 
 
 def test_npz(tmp_path):

@@ -278,7 +278,7 @@ LINES: dict[str, list[str]] = {
         "compare costs.csv --columns a,b,c --arms recursive,ogd --hints none --out t.csv",
     ],
     "auction-bne": [
-        "solve values.csv --bidders 3 --method closed_form --out b.csv",
+        "solve values.csv --bidders 3 --method closed_form --out equilibrium.csv",
         "values bids.csv --bidders 3 --out v.csv",
         "compare values.csv --bidders 2 --methods closed_form --seeds 1 --out m.csv",
     ],

@@ -31,7 +31,7 @@ def use(*arguments):
 
 
 def test_solve_prints_the_table_and_the_certificate(prices, tmp_path):
-    out = tmp_path / "bids.csv"
+    out = tmp_path / "equilibrium.csv"
     said = use("solve", prices, "--format", "first-price", "--bidders", 8, "--out", out)
     assert "First-price auction; 8 bidders" in said
     assert "The closed form applies and was used" in said
@@ -90,7 +90,16 @@ def test_values_recovers_them_from_bids(tmp_path):
     assert "median estimated value" in said
     found = pd.read_csv(out)["value"]
     assert np.median(np.abs(found - values)) < 3
-    assert "practicum use auction-bne solve" in said
+    assert f"Next: practicum use auction-bne solve {out}:value --bidders 4\n" in said
+
+
+def test_bids_that_were_recorded_are_not_what_solve_writes(prices, tmp_path, monkeypatch):
+    """``values bids.csv``, then the line after "Next:": the person's bids.csv is still there."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "bids.csv").write_text("bid\n1\n")
+    use("solve", prices, "--bidders", 3)
+    assert (tmp_path / "bids.csv").read_text() == "bid\n1\n"
+    assert list(pd.read_csv("equilibrium.csv"))[:2] == ["value", "bid"]
 
 
 def test_compare_lists_the_methods(tmp_path):

@@ -280,3 +280,106 @@ def test_an_arm_without_a_setting_does_not_mix_those_of_the_method(tmp_path):
     outcomes += [Outcome(Trial("lab", "d", "slow", i), {"time": NOISE[i]}) for i in range(8)]
     rows = [r for r in comparison(study, Results(outcomes, Scale())) if r.arm == "ours"]
     assert sorted(r.mean for r in rows) == pytest.approx([10, 20])
+
+
+# --- yes or no, rounding, settings ---------------------------------------------------------------
+
+
+def yes_or_no(tmp_path, ours, slow, better="higher"):
+    """The row of ``slow`` against ``ours``, from their values."""
+    study = Race(tmp_path / "log")
+    study.measures = {"m": Measure("found", better)}
+    outcomes = [
+        Outcome(Trial("lab", "d", arm, seed), {"m": float(value)})
+        for arm, values in {"ours": ours, "slow": slow}.items()
+        for seed, value in enumerate(values)
+    ]
+    return comparison(study, Results(outcomes, Scale()))[1]
+
+
+@pytest.mark.parametrize(
+    ("ours", "slow", "difference", "low", "high", "standing"),
+    [
+        ([0] * 5, [0] * 5, 0, -0.522, 0.522, "undecided"),  # Clopper-Pearson of 0 in 5: 0.522
+        ([1] * 5, [1] * 5, 0, -0.522, 0.522, "undecided"),
+        ([0, 1, 0, 1, 1], [0, 1, 0, 1, 1], 0, -0.522, 0.522, "undecided"),
+        ([0] * 5, [1] * 5, 1, 0.478 - 0.522, 1, "undecided"),
+        ([0] * 10, [1] * 10, 1, 0.692 - 0.308, 1, "behind"),
+        ([1] * 10, [0] * 10, -1, -1, 0.308 - 0.692, "ahead"),
+    ],
+)
+def test_equal_differences_of_yes_and_no_are_not_certain(
+    tmp_path, ours, slow, difference, low, high, standing
+):
+    row = yes_or_no(tmp_path, ours, slow)
+    assert row.difference == difference
+    assert row.difference_interval.low == pytest.approx(low, abs=1e-3)
+    assert row.difference_interval.high == pytest.approx(high, abs=1e-3)
+    assert (row.difference_interval.method, row.standing) == ("exact binomial", standing)
+
+
+def test_equal_values_that_are_no_yes_or_no_are_equal(tmp_path):
+    row = yes_or_no(tmp_path, [0.25] * 5, [0.25] * 5)
+    assert (row.difference_interval.low, row.difference_interval.high) == (0, 0)
+    assert row.standing == "equal"
+
+
+def test_rounding_wins_nothing(tmp_path):
+    """8.2e-16 was called ahead of 4.3e-14."""
+    spread = 1 + 0.01 * NOISE
+    for ours, slow in ((8.2e-16, 4.3e-14), (-4.3e-14, 8.2e-16), (0.0, 4.3e-14)):
+        assert yes_or_no(tmp_path, ours * spread, slow * spread, "lower").standing == "equal"
+    assert yes_or_no(tmp_path, 8.2e-16 * spread, 4.3e-11 * spread, "lower").standing == "ahead"
+    few_seeds = 8.2e-16 * spread[:2], 4.3e-14 * spread[:2]
+    assert yes_or_no(tmp_path, *few_seeds, "lower").standing == "undecided"
+
+
+def told(tmp_path, places):
+    """The sentence, where ``slow`` is so much above ``ours`` in each (data set, settings)."""
+    study = Race(tmp_path / "log")
+    study.measures = {"time": Measure("time", "lower")}
+    outcomes = [
+        Outcome(Trial("lab", dataset, arm, i, params), {"time": place + NOISE[i] + shift})
+        for place, ((dataset, params), gap) in enumerate(places.items(), 1)
+        for arm, shift in (("ours", 0.0), ("slow", gap))
+        for i in range(8)
+    ]
+    return sentence(study, comparison(study, Results(outcomes, Scale())))
+
+
+def test_the_sentence_pools_no_settings(tmp_path):
+    text = told(tmp_path, {("d", (("hints", "none"),)): 2.0, ("d", (("hints", "last"),)): -2.0})
+    start, none, last = text.split("With ")
+    assert start == "time. "
+    assert none.startswith("hints=none: ours 1 [")
+    assert none.endswith("] is ahead of slow. ")
+    assert last.startswith("hints=last: ours 2 [")
+    assert last.endswith("] is behind slow.")
+
+
+def test_the_sentence_names_data_sets_where_they_differ(tmp_path):
+    text = told(tmp_path, {("a", ()): 2.0, ("b", (("n", 5),)): 0.0})
+    assert "On a: ours 1 [" in text
+    assert "On b with n=5: ours 2 [" in text
+    assert text.endswith("is equal to slow.")
+    assert told(tmp_path, {("a", (("n", 5),)): 2.0}).startswith("time: ours 1 [")
+
+
+def test_the_sentence_tells_of_four_settings_and_counts_the_others(tmp_path):
+    text = told(tmp_path, {("d", (("n", n),)): 2.0 for n in range(6)})
+    assert text.count("ours") == 4
+    assert text.endswith(". 2 more in the table.")
+    assert "more" not in told(tmp_path, {("d", (("n", n),)): 2.0 for n in range(4)})
+
+
+def test_a_setting_without_the_method_is_said(tmp_path):
+    study = Race(tmp_path / "log")
+    study.measures = {"time": Measure("time", "lower")}
+    outcomes = [
+        Outcome(Trial("lab", "d", "ours", i, (("n", 1),)), {"time": 1.0 + i}) for i in (0, 1)
+    ]
+    outcomes += [Outcome(Trial("lab", "d", "slow", i), {"time": 1.0 + i}) for i in (0, 1)]
+    text = sentence(study, comparison(study, Results(outcomes, Scale())))
+    assert text.startswith("time. With n=1: ours 1.5 [")
+    assert "] is alone. " in text
+    assert text.endswith("Without a setting: ours has no finished trial to compare with.")

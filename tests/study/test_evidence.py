@@ -439,7 +439,7 @@ def test_all_of_is_as_sure_as_its_least_sure_part():
     ]
     whole = all_of(*parts)
     assert whole.p == 0.04
-    assert whole.n == 30
+    assert whole.n == 20  # of the number that is shown, not of another part
     assert (whole.estimate, whole.interval) == (0.7, Interval(0.6, 0.8))
 
 

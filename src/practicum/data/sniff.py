@@ -20,7 +20,11 @@ HEAD = 65536  # bytes that are looked at
 # how people name the two halves of a task for a language model
 QUESTIONS = {"prompt", "query", "question", "input"}
 ANSWERS = {"answer", "answers", "reference", "target", "test", "canonical_solution"}
+# how files of a kind begin
 NUMPY = b"\x93NUMPY"
+PARQUET = b"PAR1"
+HDF5 = b"\x89HDF\r\n\x1a\n"
+PICTURES = (b"\x89PNG", b"\xff\xd8", b"BM", b"II", b"MM", b"RIFF")
 
 
 @dataclass(frozen=True)
@@ -55,14 +59,17 @@ def sniff(path: str | Path) -> Sniffed:
     if suffix in MESHES:
         return Sniffed(("mesh", "points"), f"a mesh or point cloud ({suffix})")
     if suffix in IMAGES:
+        _must_begin(path, head, PICTURES, "an image")
         return Sniffed(("images",), "an image")
     if suffix in GRAPHS:
         return Sniffed(("graph",), f"a graph ({suffix})")
     if suffix in (".h5ad",):
         return Sniffed(("points", "table"), "an AnnData file")
     if suffix in (".h5", ".hdf5"):
+        _must_begin(path, head, (HDF5,), "an HDF5 file")
         return Sniffed(("trajectories",), "an HDF5 file")
-    if suffix in (".parquet", ".pq") or head[:4] == b"PAR1":
+    if suffix in (".parquet", ".pq") or head.startswith(PARQUET):
+        _must_begin(path, head, (PARQUET,), "a Parquet table")
         return _sniff_parquet(path)
     if suffix == ".npy" or head.startswith(NUMPY):
         return _sniff_npy(path, head)
@@ -71,6 +78,14 @@ def sniff(path: str | Path) -> Sniffed:
     if head.startswith(b"Package: ") and b"\nVersion: " in head:
         return Sniffed(("graph",), "a Debian index of packages")
     return _sniff_text(path, suffix, head)
+
+
+def _must_begin(path: Path, head: bytes, beginnings: tuple[bytes, ...], what: str) -> None:
+    if not head.startswith(beginnings):
+        raise InputError(
+            f"{path}: the name says {what}, the first bytes do not",
+            "is it damaged, or of another kind? Rename it to what it is",
+        )
 
 
 def _sniff_folder(path: Path) -> Sniffed:

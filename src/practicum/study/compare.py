@@ -23,7 +23,7 @@ from practicum.study.evidence import (
     number,
 )
 from practicum.study.results import Results
-from practicum.study.spec import Outcome, Study
+from practicum.study.spec import Measure, Outcome, Study
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -32,6 +32,10 @@ if TYPE_CHECKING:
 
 
 DECIDING = 3  # seeds below which a spread is a guess, whatever its interval says
+# Doubles near one are 2e-16 apart, so what is left of sums and differences of numbers around one
+# is rounding up to here: 8e-16 against 4e-14 tells in which order an arm added, not how good it is.
+ROUNDING = 1e-12
+TOLD = 4  # settings that the sentence speaks of; the table has them all
 
 
 @dataclass(frozen=True)
@@ -92,13 +96,28 @@ def study_on(study: type[Study], source: UserData, options: Mapping[str, Any]) -
 
 
 def _as_options(hint: str | None, known: Mapping[str, Option]) -> str | None:
-    """A hint in the words of ``use``, where an option is ``--label X``: here ``-o label=X``."""
+    """A hint in the words of ``use`` or of Python, ``--label X`` or ``label="X"``, as ``-o``."""
+    import shlex
+
+    from practicum.study.hints import respelled
+
+    def option(name: str, value: str) -> str | None:
+        if name not in known:
+            return None
+        if value != "...":
+            try:
+                _convert(known[name], value)
+            except InputError:  # what Python takes, this option may not
+                return None
+        return f"-o {name}={shlex.quote(value) if value != '...' else value}"
 
     def put(found: re.Match[str]) -> str:
         name = found[1].replace("-", "_")
-        return f"-o {name}={found[2]}" if name in known else found[0]
+        return f"-o {name}={found[2] or found[3]}" if name in known else found[0]
 
-    return hint and re.sub(r"--([a-z][a-z-]*) ([^\s,;]+)", put, hint)
+    # readers that both layers use say "--columns (columns=...)"
+    both = r"--([a-z][a-z-]*) (?:\(\w+=([^)]*)\)|([^\s,;]+))"
+    return respelled(hint and re.sub(both, put, hint), option)
 
 
 def _convert(option: Option, value: Any) -> Any:
@@ -156,7 +175,7 @@ def comparison(study: Study, results: Results) -> list[Row]:
                         arm,
                         about.role,
                         float(values.mean()),
-                        _clipped(_interval(values), *_span(study, measure, values)),
+                        mean_interval(study.measures[measure], values),
                         len(values),
                         difference,
                         interval,
@@ -166,16 +185,37 @@ def comparison(study: Study, results: Results) -> list[Row]:
     return rows
 
 
-def _interval(values: pd.Series) -> Interval:
+def mean_interval(measure: Measure, values: pd.Series) -> Interval:
     """Of the mean over seeds; exact where every value is a yes or a no."""
     if _yes_or_no(values):
-        return binomial_interval(int(values.sum()), len(values))
-    return bootstrap_interval(values)
+        interval = binomial_interval(int(values.sum()), len(values))
+    else:
+        interval = bootstrap_interval(values)
+    return _clipped(interval, *_span(measure, values))
 
 
-def _span(study: Study, measure: str, *values: pd.Series) -> tuple[float, float]:
+def paired_difference(measure: Measure, a: pd.Series, b: pd.Series) -> tuple[float, Interval]:
+    """The mean of ``a - b`` over the seeds that both have, and its interval."""
+    a, b = a.align(b, join="inner")
+    sample = Sample(differences(a, b))
+    if sample.constant and _yes_or_no(a) and _yes_or_no(b):
+        # equal differences have no spread to resample, yet five seeds leave either arm's rate open
+        return sample.mean, _exact_difference(sample)
+    low, high = _span(measure, a, b)
+    # shares differ by 1 at most
+    return sample.mean, _clipped(sample.interval(), low - high, high - low)
+
+
+def _exact_difference(sample: Sample) -> Interval:
+    """From the exact intervals of the shares of pairs that differ by +1 and by -1."""
+    more = binomial_interval(int((sample.x == 1).sum()), sample.n)
+    less = binomial_interval(int((sample.x == -1).sum()), sample.n)
+    return replace(more, low=more.low - less.high, high=more.high - less.low)
+
+
+def _span(measure: Measure, *values: pd.Series) -> tuple[float, float]:
     """Where the measure can lie; the whole line where a value says otherwise."""
-    low, high = study.measures[measure].span
+    low, high = measure.span
     if all(_yes_or_no(v) for v in values):
         low, high = max(low, 0.0), min(high, 1.0)
     within = all(v.between(low, high).all() for v in values)
@@ -199,16 +239,25 @@ def _against(
     other, own = part.paired(measure, arm, method)
     if other.empty:
         return None, None, "undecided"
-    sample = Sample(differences(other, own))
-    low, high = _span(study, measure, other, own)
-    interval = _clipped(sample.interval(), low - high, high - low)  # shares differ by 1 at most
+    about = study.measures[measure]
+    mean, interval = paired_difference(about, other, own)
     if interval.low == interval.high == 0:
-        return sample.mean, interval, "equal"
-    if interval.low <= 0 <= interval.high or sample.n < DECIDING:
-        return sample.mean, interval, "undecided"
-    lower_is_better = study.measures[measure].better == "lower"
-    ahead = (sample.mean > 0) == lower_is_better
-    return sample.mean, interval, "ahead" if ahead else "behind"
+        return mean, interval, "equal"
+    if len(other) < DECIDING:
+        return mean, interval, "undecided"
+    if _rounding(other, own):
+        return mean, interval, "equal"
+    if interval.low <= 0 <= interval.high:
+        return mean, interval, "undecided"
+    ahead = (mean > 0) == (about.better == "lower")
+    return mean, interval, "ahead" if ahead else "behind"
+
+
+def _rounding(a: pd.Series, b: pd.Series) -> bool:
+    """Both arms are zero but for rounding; a "no" is an answer, and no number that was rounded."""
+    if _yes_or_no(a) and _yes_or_no(b):
+        return False
+    return bool((a.abs() < ROUNDING).all() and (b.abs() < ROUNDING).all())
 
 
 def caveat(rows: list[Row]) -> str:
@@ -227,22 +276,52 @@ def caveat(rows: list[Row]) -> str:
 
 
 def sentence(study: Study, rows: list[Row]) -> str:
-    """What the comparison says on the headline measure, in one plain sentence."""
+    """What the comparison says on the headline measure: a plain sentence for each setting.
+
+    An arm may be behind in one setting and undecided in the next, so nothing is pooled over them.
+    """
     headline = next(iter(study.measures))
     method = next(iter(study.arms))
-    label = study.measures[headline].label
-    parts = []
-    for standing in ("ahead", "behind", "undecided", "equal"):
-        arms = sorted({r.arm for r in rows if r.measure == headline and r.standing == standing})
-        if arms:
-            words = {
-                "ahead": "ahead of",
-                "behind": "behind",
-                "undecided": "undecided against",
-                "equal": "equal to",
-            }[standing]
-            parts.append(f"{words} {', '.join(arms)}")
-    own = next((r for r in rows if r.measure == headline and r.arm == method), None)
-    if own is None:
+    settings: dict[tuple[str, str], list[Row]] = {}
+    for row in rows:
+        if row.measure == headline:
+            settings.setdefault((row.dataset, row.setting), []).append(row)
+    if not any(row.arm == method for part in settings.values() for row in part):
         return f"{method} has no finished trial."
-    return f"{label}: {method} {number(own.mean)} {own.interval} is {'; '.join(parts) or 'alone'}."
+    label = study.measures[headline].label
+    if len(settings) == 1:
+        (part,) = settings.values()
+        return f"{label}: {_standings(method, part)}"
+    datasets = {dataset for dataset, _ in settings}
+    told = [
+        f"{_place(dataset, setting, len(datasets) > 1)}: {_standings(method, part)}"
+        for (dataset, setting), part in list(settings.items())[:TOLD]
+    ]
+    if len(settings) > TOLD:
+        told.append(f"{len(settings) - TOLD} more in the table.")
+    return " ".join([f"{label}.", *told])
+
+
+def _place(dataset: str, setting: str, several: bool) -> str:
+    """The words for a row of the table, without a data set that all rows share."""
+    if not several:
+        return f"With {setting}" if setting else "Without a setting"
+    return f"On {dataset} with {setting}" if setting else f"On {dataset}"
+
+
+def _standings(method: str, part: list[Row]) -> str:
+    """One setting in a sentence: the method's mean, and where it stands against every arm."""
+    own = next((r for r in part if r.arm == method), None)
+    if own is None:
+        return f"{method} has no finished trial to compare with."
+    words = {
+        "ahead": "ahead of",
+        "behind": "behind",
+        "undecided": "undecided against",
+        "equal": "equal to",
+    }
+    said = []
+    for standing, word in words.items():
+        if arms := sorted(r.arm for r in part if r.standing == standing):
+            said.append(f"{word} {', '.join(arms)}")
+    return f"{method} {number(own.mean)} {own.interval} is {'; '.join(said) or 'alone'}."

@@ -395,7 +395,7 @@ def all_of(*parts: Verdict, sentence: str = "") -> Verdict:
     """A claim of several parts: reproduced when all are, not when none is, partly in between.
 
     An undecided part leaves the whole inconclusive unless some part already failed. The number
-    shown is the first part's; the p-value is the largest (all parts must hold).
+    shown and its n are the first part's; the p-value is the largest (all parts must hold).
     """
     statuses = [v.status for v in parts]
     if all(s == "reproduced" for s in statuses):
@@ -417,7 +417,6 @@ def all_of(*parts: Verdict, sentence: str = "") -> Verdict:
         status=status,
         sentence=words,
         p=max(ps, default=None),
-        n=max(v.n for v in parts),
         seeds_needed=max(needed, default=None),
     )
 

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 
 import pandas as pd
 
-from practicum.study.compare import Row
-from practicum.study.evidence import Interval, bootstrap_interval
+from practicum.study.compare import Row, mean_interval, paired_difference
+from practicum.study.evidence import Interval, number
 from practicum.study.report import Section
-from practicum.study.spec import Study
+from practicum.study.spec import Measure, Study
 
 if TYPE_CHECKING:
     from plotly.graph_objects import Figure
@@ -40,22 +40,24 @@ def beside(a: Section, b: Section) -> list[Pair]:
             first, second = a.results.values(name, arm=arm), b.results.values(name, arm=arm)
             if first.empty and second.empty:
                 continue
-            shared, difference = _difference(first, second)
-            pairs.append(Pair(arm, measure.label, _mean(first), _mean(second), shared, difference))
+            shared, difference = _difference(measure, first, second)
+            means = _mean(measure, first), _mean(measure, second)
+            pairs.append(Pair(arm, measure.label, *means, shared, difference))
     return pairs
 
 
-def _mean(values: pd.Series) -> str:
-    return _told(values, bootstrap_interval(values)) if len(values) else ""
+def _mean(measure: Measure, values: pd.Series) -> str:
+    """With the interval that a comparison prints for the same values."""
+    if values.empty:
+        return ""
+    return _told(float(values.mean()), mean_interval(measure, values), len(values))
 
 
-def _told(values: pd.Series, interval: Interval) -> str:
-    from practicum.study.evidence import number
-
-    return f"{number(float(values.mean()))} {interval} n={len(values)}"
+def _told(mean: float, interval: Interval, n: int) -> str:
+    return f"{number(mean)} {interval} n={n}"
 
 
-def _difference(first: pd.Series, second: pd.Series) -> tuple[int, str]:
+def _difference(measure: Measure, first: pd.Series, second: pd.Series) -> tuple[int, str]:
     if first.empty or second.empty or first.index.names != second.index.names:
         return 0, ""
     first, second = first.align(second, join="inner")
@@ -63,8 +65,7 @@ def _difference(first: pd.Series, second: pd.Series) -> tuple[int, str]:
         return 0, ""
     if first.equals(second):
         return len(first), "equal to the last bit"
-    values = second - first
-    return len(values), _told(values, bootstrap_interval(values))
+    return len(first), _told(*paired_difference(measure, second, first), len(first))
 
 
 def interval_figure(study: Study, rows: Sequence[Row], measure: str) -> tuple[str, Figure]:

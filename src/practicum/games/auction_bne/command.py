@@ -72,7 +72,7 @@ def solve(
     seed: Seed = 0,
     rows: Annotated[int, typer.Option(min=2, help="Rows of the printed table.")] = 11,
     out: Annotated[Path, typer.Option(help="CSV of the bids; a figure is written beside it.")] = (
-        Path("bids.csv")
+        Path("equilibrium.csv")
     ),
 ) -> None:
     """Bids for every value, what they gain, and what a deviation could still gain.
@@ -151,7 +151,7 @@ def values(
         "equilibrium; the highest values are the least certain."
     )
     typer.echo(f"Written: {written}")
-    typer.echo(f"Next: practicum use auction-bne solve {out}:value --bidders {bidders + 1}")
+    typer.echo(f"Next: practicum use auction-bne solve {out}:value --bidders {bidders}")
 
 
 @app.command()
