@@ -228,6 +228,7 @@ def test_verify(verified):
     assert re.search(
         r"^C1 the coin falls heads .* 70 % .* 0\.693 \[.* reproduced", verified.stdout, re.M
     )
+    assert "decide by --scale cpu" in " ".join(verified.stdout.split())
     assert "24 trials run, 0 taken from the store" in verified.stdout
     assert "scale smoke" in verified.stdout
 

@@ -682,6 +682,11 @@ def _print_verdicts(method: catalog.Method, run: Run) -> None:
         f"scale {run.results.scale.name}\n",
         style="dim",
     )
+    if run.results.scale.name == "smoke":
+        out.print(
+            "A smoke run shows that everything works, in settings too small for the claims: "
+            "whatever its verdicts say, decide by --scale cpu.\n"
+        )
 
 
 def _print_comparison(study: Any, rows: list[Any]) -> None:

@@ -112,7 +112,7 @@ def test_a_method_shows_reported_and_measured(owner, verified):
     page = text(owner.get("/methods/coin"))
     assert re.search(r"C1 the coin falls heads .* 70 % 0\.693 \[0\.\d+, 0\.\d+\] n=6 ✓ repro", page)
     assert "the share of heads is" in page
-    assert "its few seeds decide little" in page
+    assert "decide by the scale cpu" in page
 
 
 def test_what_a_method_costs_is_shown_where_it_was_measured(owner, tmp_path, monkeypatch):
