@@ -300,12 +300,12 @@ def yes_or_no(tmp_path, ours, slow, better="higher"):
 @pytest.mark.parametrize(
     ("ours", "slow", "difference", "low", "high", "standing"),
     [
-        ([0] * 5, [0] * 5, 0, -0.522, 0.522, "undecided"),  # Clopper-Pearson of 0 in 5: 0.522
-        ([1] * 5, [1] * 5, 0, -0.522, 0.522, "undecided"),
-        ([0, 1, 0, 1, 1], [0, 1, 0, 1, 1], 0, -0.522, 0.522, "undecided"),
-        ([0] * 5, [1] * 5, 1, 0.478 - 0.522, 1, "undecided"),
-        ([0] * 10, [1] * 10, 1, 0.692 - 0.308, 1, "behind"),
-        ([1] * 10, [0] * 10, -1, -1, 0.308 - 0.692, "ahead"),
+        ([0] * 5, [0] * 5, 0, -0.584, 0.584, "undecided"),  # 0 in 5 at 97.5 %: 1 - .0125^(1/5)
+        ([1] * 5, [1] * 5, 0, -0.584, 0.584, "undecided"),
+        ([0, 1, 0, 1, 1], [0, 1, 0, 1, 1], 0, -0.584, 0.584, "undecided"),
+        ([0] * 5, [1] * 5, 1, 0.416 - 0.584, 1, "undecided"),
+        ([0] * 10, [1] * 10, 1, 0.645 - 0.355, 1, "behind"),
+        ([1] * 10, [0] * 10, -1, -1, 0.355 - 0.645, "ahead"),
     ],
 )
 def test_equal_differences_of_yes_and_no_are_not_certain(

@@ -35,7 +35,7 @@ def test_five_noes_are_no_certainty():
     (pair,) = beside(run_of([0.0] * 5), run_of([1.0] * 5))
     assert pair.first == "0 [0, 0.522] n=5"
     assert pair.second == "1 [0.478, 1] n=5"
-    assert pair.difference == "1 [-0.0436, 1] n=5"
+    assert pair.difference == "1 [-0.167, 1] n=5"
 
 
 def test_runs_of_different_seeds_share_some():

@@ -15,6 +15,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from practicum.errors import InputError
 from practicum.study.evidence import (
+    LEVEL,
     Interval,
     Sample,
     binomial_interval,
@@ -207,10 +208,14 @@ def paired_difference(measure: Measure, a: pd.Series, b: pd.Series) -> tuple[flo
 
 
 def _exact_difference(sample: Sample) -> Interval:
-    """From the exact intervals of the shares of pairs that differ by +1 and by -1."""
-    more = binomial_interval(int((sample.x == 1).sum()), sample.n)
-    less = binomial_interval(int((sample.x == -1).sum()), sample.n)
-    return replace(more, low=more.low - less.high, high=more.high - less.low)
+    """From the exact intervals of the shares of pairs that differ by +1 and by -1.
+
+    Each errs half as often as the whole may, so that the two together keep its level.
+    """
+    level = (1 + LEVEL) / 2
+    more = binomial_interval(int((sample.x == 1).sum()), sample.n, level)
+    less = binomial_interval(int((sample.x == -1).sum()), sample.n, level)
+    return replace(more, low=more.low - less.high, high=more.high - less.low, level=LEVEL)
 
 
 def _span(measure: Measure, *values: pd.Series) -> tuple[float, float]:
