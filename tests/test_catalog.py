@@ -363,3 +363,14 @@ def test_a_method_without_a_command_is_a_card_error(install):
 
 def test_cards_lie_where_the_package_is():
     assert Path(catalog.__file__).parent in catalog._built_in()[0].folder.parents
+
+
+def test_methods_that_read_a_kind_of_data_the_likeliest_kind_first():
+    first, *rest = catalog.reading(("tasks", "table"))
+    assert "tasks" in first.card.accepts
+    best = ["table" if "tasks" not in m.card.accepts else "tasks" for m in (first, *rest)]
+    assert best == sorted(best, key=["tasks", "table"].index)
+    assert {m.slug for m in (first, *rest)} == {
+        m.slug for m in catalog.methods().values() if {"tasks", "table"} & set(m.card.accepts)
+    }
+    assert catalog.reading(()) == []

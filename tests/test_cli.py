@@ -20,8 +20,9 @@ import pytest
 import typer
 
 from practicum import catalog
-from practicum.cli import _in_options, main
+from practicum.cli import main
 from practicum.errors import MissingExtra
+from practicum.cli.guard import in_options
 from practicum.study.compare import Option, _as_options
 
 HEAVY = ("numpy", "scipy", "pandas", "sklearn", "torch", "plotly", "sqlalchemy", "joblib")
@@ -341,7 +342,7 @@ def test_arguments_of_python_in_hints_are_options(python, said):
     ):
         pass
 
-    assert _in_options(python, typer.main.get_command(app)) == said
+    assert in_options(python, typer.main.get_command(app)) == said
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from __future__ import annotations
 import importlib
 import inspect
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib.metadata import entry_points
@@ -205,6 +205,17 @@ def get(slug: str) -> Method:
     close = difflib.get_close_matches(slug, known, n=3, cutoff=0.5)
     hint = f"did you mean {' or '.join(close)}?" if close else "see: practicum list"
     raise UnknownMethod(f"there is no method {slug!r}", hint)
+
+
+def reading(kinds: Sequence[str]) -> list[Method]:
+    """The methods that read one of these kinds of data, the likeliest kind first."""
+    ranks = {kind: rank for rank, kind in enumerate(kinds)}
+    found = []
+    for method in methods().values():
+        mine = [ranks[kind] for kind in method.card.accepts if kind in ranks]
+        if mine:
+            found.append((min(mine), method))
+    return [method for _, method in sorted(found, key=lambda pair: pair[0])]
 
 
 @cache

@@ -73,7 +73,9 @@ def shown(value: object, most: int = 80) -> str:
     >>> shown("a\\tb"), shown("x" * 1000, most=5)
     ("'a\\\\tb'", "'xxxx… (1,002 characters)")
     """
-    text = repr(value)
+    # NumPy's own repr is np.float64(nan), which nobody has in a file
+    scalar = type(value).__module__ == "numpy" and getattr(value, "ndim", 1) == 0
+    text = repr(value.item() if scalar else value)  # type: ignore[attr-defined]
     text = text if text.isprintable() else ascii(value)
     return text if len(text) <= most else f"{text[:most]}… ({len(text):,} characters)"
 

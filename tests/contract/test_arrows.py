@@ -15,7 +15,7 @@ ALLOWED = {
     "errors": set(),
     "catalog": {"errors", "data", "study"},
     "doctor": {"catalog", "errors", "models", "sandbox", "study"},
-    "cli": {"catalog", "errors", "data", "study", "doctor", "web"},
+    "cli": {"catalog", "cli", "errors", "data", "study", "doctor", "web"},
     "web": {"catalog", "errors", "data", "study", "web"},
 }
 

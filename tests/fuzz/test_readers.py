@@ -1065,6 +1065,9 @@ FELL: dict[str, tuple[str, bytes | Callable[[], bytes], str | None]] = {
     "a name of 100,000 letters": (
         "graph-nodes.csv", b"id,text\n" + b"x" * 100_000 + b",a\n", "name nodes that are not",
     ),
+    "a weight that is missing": (
+        "graph-edges.csv", b"src,dst,weight\nd0,d1,\n", "row 1: nan is no number",
+    ),
     "a header of 10^10 columns without rows": (
         "table-kept.npy", partial(_lying, "empty-huge"), "holds no rows",
     ),

@@ -318,3 +318,38 @@ def test_a_pickle_is_not_opened(tmp_path, owner, root):
     np.save(path, np.array([{"a": 1}], dtype=object), allow_pickle=True)
     assert head_of(path) is None
     assert owner.get("/file", params={"path": "evil.npy"}).status_code == 200
+
+
+# --- what is kept --------------------------------------------------------------------------------
+
+
+def test_uploads_are_listed_and_deleted(owner, upload, site):
+    upload("a.csv", b"x,y\n1,2\n")
+    upload("pictures.zip", archive({"one.txt": "1" * 500, "two.txt": "2" * 500}))
+    page = owner.get("/uploads").text
+    assert "a.csv" in page and "pictures" in page and "1000 Bytes" in page
+    for kept in site.files.kept():
+        answer = owner.post(f"/uploads/{kept.id}/delete")
+        assert answer.status_code == 200 and answer.url.path == "/uploads"
+        assert not kept.path.exists()
+    assert "None is kept" in owner.get("/uploads").text
+    assert owner.post(f"/uploads/{'0' * 16}/delete").status_code == 200  # gone already
+
+
+@pytest.mark.parametrize("name", ["..", "%2e%2e", "x", "0" * 15, "0" * 17, "A" * 16])
+def test_only_an_upload_is_deleted(owner, upload, site, settings, name):
+    upload("a.csv", b"x,y\n1,2\n")
+    assert owner.post(f"/uploads/{name}/delete").status_code in (400, 404, 405)
+    assert len(site.files.kept()) == 1 and settings.state.exists()
+
+
+def test_a_stranger_deletes_nothing(stranger, upload, site):
+    upload("a.csv", b"x,y\n1,2\n")
+    (kept,) = site.files.kept()
+    assert stranger.post(f"/uploads/{kept.id}/delete").status_code == 403
+    assert kept.path.exists()
+
+
+def test_an_uploaded_file_says_that_it_is_kept(owner, upload):
+    where = upload("a.csv", b"x,y\n1,2\n").json()["location"]
+    assert 'href="/uploads"' in owner.get(where).text.split("<footer>")[0]

@@ -222,6 +222,17 @@ def test_two_runs_side_by_side(owner, site, verified):
     assert re.search(r"n=6 .* n=8", page)
 
 
+def test_side_by_side_needs_no_file(owner, site, compared, root):
+    """What was measured is in the store; the file may be gone, or outside the roots."""
+    options = {"data": [str(root / "mine.csv")], "chance": "0.7"}
+    study = study_on(catalog.get("coin").load_study(), UserData.of(options["data"]), {})
+    second = ran(site, study=study, kind="compare", options=options)
+    before = text(owner.get(f"/side-by-side?run={compared.id}&run={second.id}"))
+    assert "Means over every stored trial" in before
+    (root / "mine.csv").unlink()
+    assert text(owner.get(f"/side-by-side?run={compared.id}&run={second.id}")) == before
+
+
 @pytest.mark.parametrize("query", ["", "run=1", "run=1&run=1", "run=1&run=2&run=3", "run=a&run=b"])
 def test_side_by_side_takes_two(owner, verified, query):
     page = owner.get(f"/side-by-side?{query}")

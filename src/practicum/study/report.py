@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import pandas as pd
 
@@ -228,18 +228,17 @@ def write_markdown(sections: Sequence[Section], path: Path) -> Path:
     return write_atomically(path, lambda p: p.write_text(text, encoding="utf-8"))
 
 
-def export_tidy(sections: Sequence[Section], path: Path) -> Path:
-    """All trials in long form (slug, dataset, arm, seed, parameters, metric, value).
-
-    ``.parquet`` or ``.csv`` by the file's name.
-    """
+def export_tidy(
+    sections: Sequence[Section], path: Path, form: Literal["csv", "parquet"] = "csv"
+) -> Path:
+    """All trials in long form (slug, dataset, arm, seed, parameters, metric, value)."""
     frames = [
         s.results.tidy().assign(slug=s.card.slug, scale=s.results.scale.name) for s in sections
     ]
     table = pd.concat(frames, ignore_index=True) if frames else pd.DataFrame()
     lead = [c for c in ("slug", "scale", "dataset", "arm", "seed") if c in table]
     table = table[lead + [c for c in table if c not in lead]]
-    if path.suffix == ".parquet":
+    if form == "parquet":
         return write_atomically(path, lambda p: table.to_parquet(p, index=False))
     return write_atomically(path, lambda p: table.to_csv(p, index=False))
 

@@ -85,6 +85,7 @@ def _templates(settings: Settings) -> Jinja2Templates:
         number=number,
         duration=words.duration,
         when=words.when,
+        day=words.day,
         css=words.css,
         metrics=words.metrics,
     )

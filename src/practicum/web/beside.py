@@ -32,7 +32,8 @@ class Pair:
 
 def beside(a: Section, b: Section) -> list[Pair]:
     """Every arm and measure of two runs of one method."""
-    arms = list(dict.fromkeys([*a.study.arms, *b.study.arms]))
+    ran = [outcome.trial.arm for section in (a, b) for outcome in section.results.outcomes]
+    arms = list(dict.fromkeys([*a.study.arms, *b.study.arms, *ran]))
     measures = {**a.study.measures, **b.study.measures}
     pairs = []
     for name, measure in measures.items():

@@ -28,6 +28,7 @@ from practicum.web.settings import MEGABYTE, Settings
 HEAD = 65_536  # bytes of a text table that are looked at
 SMALL = 20 * MEGABYTE  # a binary table up to this size is opened to see its columns
 PREVIEW = 5  # rows
+UPLOAD = r"[0-9a-f]{16}"  # the folder of one
 
 
 class TooLarge(InputError):
@@ -49,6 +50,16 @@ class Entry:
     name: str
     path: Path
     folder: bool
+
+
+@dataclass(frozen=True)
+class Upload:
+    """A file or unpacked folder that came through the page, with all it takes on the disk."""
+
+    id: str  # the folder it lies in: a hash of what was sent
+    path: Path
+    size: int
+    since: float  # when it came, as a timestamp
 
 
 class Files:
@@ -111,6 +122,22 @@ class Files:
 
     # --- uploads ---------------------------------------------------------------------------------
 
+    def kept(self) -> list[Upload]:
+        """The uploads that are still there, the newest first."""
+        found = []
+        for home in self.uploads.iterdir():
+            inside = sorted(home.iterdir()) if re.fullmatch(UPLOAD, home.name) else []
+            if inside:
+                held = sum(p.stat().st_size for p in home.rglob("*") if p.is_file())
+                found.append(Upload(home.name, inside[0], held, home.stat().st_mtime))
+        return sorted(found, key=lambda upload: -upload.since)
+
+    def forget(self, upload: str) -> None:
+        """Delete an upload; one that is gone already is no error."""
+        if not re.fullmatch(UPLOAD, upload):
+            raise InputError(f"{shown(upload)} is no upload")
+        shutil.rmtree(self.uploads / upload, ignore_errors=True)
+
     async def receive(self, name: str, chunks: AsyncIterator[bytes], announced: int) -> Path:
         """Store an upload under a hash of its contents, so that the same file is the same data.
 
@@ -157,7 +184,7 @@ class Files:
         if held + announced > self.settings.max_unpacked:
             raise TooLarge(
                 f"the uploads already hold {held // MEGABYTE:,} MB",
-                f"delete what is no longer needed in {self.uploads}",
+                "delete what is no longer needed on the page Uploads",
             )
 
     # --- archives --------------------------------------------------------------------------------

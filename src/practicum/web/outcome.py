@@ -57,15 +57,24 @@ class Outcomes:
         """
         return self._kept(run.id) if run.status == "done" else self._section(run.id)
 
+    def numbers(self, run: Run) -> Section:
+        """The run for its stored numbers alone: the person's file may be gone or out of reach."""
+        try:
+            return self.section(run)
+        except InputError:
+            study = catalog.get(run.slug).load_study()()
+            return self._read(run, study)
+
     def _section(self, run_id: int) -> Section:
         run = self.ledger.run(run_id)
         assert run is not None
-        method = catalog.get(run.slug)
-        study = self._study(method.load_study(), run)
+        return self._read(run, self._study(catalog.get(run.slug).load_study(), run))
+
+    def _read(self, run: Run, study: Study) -> Section:
         store = self.ledger.store
         results = Results(store.load(store.keys_of(run.id)), Scale(run.scale))  # type: ignore[arg-type]
         return Section(
-            method.card,
+            catalog.get(run.slug).card,
             study,
             results,
             self.verdicts(run.id),

@@ -118,7 +118,7 @@ def _file_page(request: Request, site: Site, path: Any, slug: str) -> Response:
     if path is not None:
         try:
             sniffed = sniff(path)
-            accepting = [m.card for m in catalog.methods().values() if _reads(m, sniffed.kinds)]
+            accepting = [m.card for m in catalog.reading(sniffed.kinds)]
             head = head_of(path)
         except InputError as error:
             trouble = str(error)
@@ -141,10 +141,6 @@ def _file_page(request: Request, site: Site, path: Any, slug: str) -> Response:
     )
 
 
-def _reads(method: catalog.Method, kinds: tuple[str, ...]) -> bool:
-    return bool(set(method.card.accepts) & set(kinds))
-
-
 @router.post("/upload")
 async def upload(request: Request, site: Here, name: str = "data", slug: str = "") -> Response:
     """Take a file; answers with the page to go to."""
@@ -153,6 +149,19 @@ async def upload(request: Request, site: Here, name: str = "data", slug: str = "
     path = await site.files.receive(name, request.stream(), size)
     where = f"/methods/{quote(slug)}/compare" if slug else "/file"
     return JSONResponse({"location": f"{where}?{urlencode({'path': str(path)})}"})
+
+
+@router.get("/uploads")
+def uploads(request: Request, site: Here) -> Response:
+    """What has been uploaded and is still kept."""
+    return site.page(request, "uploads", uploads=site.files.kept(), where=site.files.uploads)
+
+
+@router.post("/uploads/{upload}/delete")
+def forget(site: Here, upload: str) -> Response:
+    """Delete the copy of an upload; what was measured on it stays in the store."""
+    site.files.forget(upload)
+    return _go("/uploads")
 
 
 # --- a method ------------------------------------------------------------------------------------
@@ -212,7 +221,7 @@ def compare(request: Request, site: Here, slug: str, path: str, job: str = "") -
         path=resolved,
         sniffed=sniffed,
         head=head,
-        reads=_reads(found, sniffed.kinds),
+        reads=found in catalog.reading(sniffed.kinds),
         questions=forms.questions(options, head.columns if head else [], given),
         **{**_choices(), "order": before.order if before else None},
     )
@@ -404,7 +413,7 @@ def side_by_side(request: Request, site: Here) -> Response:
     rows, trouble = None, None
     if a.slug == b.slug:
         try:
-            rows = beside(site.outcomes.section(a), site.outcomes.section(b))
+            rows = beside(site.outcomes.numbers(a), site.outcomes.numbers(b))
         except PracticumError as error:
             trouble = error
     return site.page(

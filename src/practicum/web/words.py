@@ -37,6 +37,11 @@ def when(text: str | None) -> str:
     return f"{dt.datetime.fromisoformat(text):%Y-%m-%d %H:%M} UTC" if text else ""
 
 
+def day(stamp: float) -> str:
+    """A timestamp, to the minute."""
+    return f"{dt.datetime.fromtimestamp(stamp, dt.UTC):%Y-%m-%d %H:%M} UTC"
+
+
 def css(status: str) -> str:
     """A verdict as the name of a style."""
     return status.replace(" ", "-")

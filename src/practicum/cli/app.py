@@ -6,168 +6,41 @@ commands that compute.
 
 from __future__ import annotations
 
-import contextlib
 import io
 import json
-import math
 import os
-import re
-import shlex
-import stat
 import sys
-import tempfile
-import threading
 import warnings
-from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
-from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 from typer.core import TyperCommand, TyperGroup
 
 from practicum import __version__, catalog
+from practicum.cli.console import (
+    err,
+    failures_json,
+    out,
+    print_comparison,
+    print_failures,
+    print_json,
+    print_verdicts,
+    row_json,
+    run_json,
+    running,
+)
 from practicum.data.kinds import UserData
 from practicum.data.sniff import sniff
 from practicum.errors import InputError, MissingExtra, PracticumError
+from practicum.cli.guard import guarded
 
 if TYPE_CHECKING:
     from practicum.study.report import Section
-    from practicum.study.runner import Run
     from practicum.study.store import Store
-
-# piped output is not wrapped at 80 columns
-out = Console(highlight=False, width=None if sys.stdout.isatty() else 160)
-err = Console(stderr=True, highlight=False, soft_wrap=True)
-
-VERDICT_STYLE = {
-    "reproduced": "green",
-    "partly": "yellow",
-    "not reproduced": "red",
-    "inconclusive": "yellow",
-    "needs more": "dim",
-}
-
-
-OUTPUTS = ("--out", "--plot", "--html", "--csv", "--parquet", "--markdown", "--receipt", "--why",
-           "--losses", "OUT")  # fmt: skip
-MOST_SEEDS = 100_000  # their trials are listed before the first is run
-LARGEST = 2**32 - 1  # NumPy's and scikit-learn's seeds end here, and no table is longer
-
-
-def guarded(command: Any, hints: bool = False) -> Any:
-    """The command, refusing before any work what no method means by a number or a file.
-
-    NaN and infinity, integers beyond every counter, names that are blank, pipes and devices, and
-    outputs that cannot be written or would replace an input: in one place, so that a new method
-    need not think of them. With ``hints``, those that name Python arguments name its options.
-    """
-    for inner in getattr(command, "commands", {}).values():
-        guarded(inner, hints)
-    for param in command.params:
-        param.callback = _odd_refused(param.callback)
-    if not hasattr(command, "commands"):
-        command.invoke = _careful(command.invoke, hints)
-    return command
-
-
-def _careful(invoke: Any, hints: bool) -> Any:
-    def run(ctx: Any) -> Any:
-        _refuse_overwriting(ctx)
-        try:
-            return invoke(ctx)
-        except PracticumError as error:
-            if hints:
-                error.hint = _in_options(error.hint, ctx.command)
-            raise
-
-    return run
-
-
-def _name(param: Any) -> str:
-    named: str = param.opts[-1]
-    return named if param.param_type_name == "option" else param.human_readable_name
-
-
-def _is_output(param: Any) -> bool:
-    return _name(param) in OUTPUTS and param.type.name == "path"
-
-
-def _odd_refused(callback: Any) -> Any:
-    def check(ctx: Any, param: Any, value: Any) -> Any:
-        name = _name(param)
-        for one in value if isinstance(value, list | tuple) else [value]:
-            if isinstance(one, int | float):
-                _refuse_number(name, one)
-            elif isinstance(one, str | Path):
-                if not str(one).strip(" ,") and param.default != "":
-                    raise InputError(f"{name} is empty", _usual(param))
-                if _is_output(param):
-                    refuse_output(name, one)
-                else:
-                    _refuse_pipe(name, one)
-        return callback(ctx, param, value) if callback else value
-
-    return check
-
-
-def _refuse_number(name: str, value: float) -> None:
-    if isinstance(value, float):
-        if not math.isfinite(value):
-            raise InputError(f"{name} is {value:g}; a finite number expected")
-        return
-    most = MOST_SEEDS if name == "--seeds" else LARGEST
-    if abs(value) > most:
-        digits = len(str(abs(value)))
-        said = f"{value:,}" if digits < 13 else f"a number of {digits} digits"
-        raise InputError(f"{name} is {said}; at most {most:,} expected")
-
-
-def _usual(param: Any) -> str:
-    if param.required:
-        return "practicum ... --help says what it takes"
-    usual = f"; then it is {param.default}" if isinstance(param.default, str) else ""
-    return f"leave it out, or name something{usual}"
-
-
-def _refuse_pipe(name: str, path: str | Path) -> None:
-    """A pipe can be read once and never ends if nobody writes; readers look at a file twice."""
-    try:
-        mode = os.stat(path).st_mode
-    except (OSError, ValueError):  # no file, or no path at all
-        return
-    if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
-        raise InputError(
-            f"{name} {path} is a pipe or a device, not a file", "save it as a file first"
-        )
-
-
-def refuse_output(name: str, path: str | Path) -> None:
-    """Said before the work: nothing can be written there."""
-    target = os.path.expanduser(path)
-    if os.path.isdir(target):
-        raise InputError(f"{name} {path}: cannot be written (it is a folder)", "name a file in it")
-    _refuse_pipe(name, target)
-    try:
-        os.lstat(target)
-    except FileNotFoundError:
-        pass
-    except OSError as error:  # its folder is a file, or the name is too long
-        raise InputError(f"{name} {path}: cannot be written ({error.strerror})") from error
-    folder = os.path.dirname(os.path.abspath(target))
-    while not os.path.lexists(folder):  # it is made when the file is written
-        folder = os.path.dirname(folder)
-    try:
-        with tempfile.TemporaryFile(dir=folder):
-            pass
-    except OSError as error:
-        reason = f"{folder}: {error.strerror}"
-        raise InputError(
-            f"{name} {path}: cannot be written ({reason})", "name a file in a folder of yours"
-        ) from error
 
 
 class Group(TyperGroup):
@@ -284,27 +157,23 @@ def list_methods(
 
     Example: practicum list --for measurements.csv
     """
-    found = list(catalog.methods().values())
+    sniffed = sniff(for_file) if for_file is not None else None
+    found = catalog.reading(sniffed.kinds) if sniffed else list(catalog.methods().values())
     if field is not None:
         if field not in catalog.FIELDS:
             known = ", ".join(f for f in catalog.FIELDS)
             raise InputError(f"there is no field {field!r}", f"fields: {known}")
         found = [m for m in found if m.card.field == field]
-    about = ""
-    if for_file is not None:
-        sniffed = sniff(for_file)
-        found = [m for m in found if set(m.card.accepts) & set(sniffed.kinds)]
-        about = f"{for_file} looks like {sniffed.about}."
     if as_json:
-        _print_json(
+        print_json(
             [
                 m.card.model_dump(include={"slug", "title", "field", "summary", "accepts"})
                 for m in found
             ]
         )
         return
-    if about:
-        out.print(Text(about))
+    if sniffed:
+        out.print(Text(f"{for_file} looks like {sniffed.about}."))
     if not found:
         out.print("No method here reads it yet." if for_file else "No method yet.")
         return
@@ -327,7 +196,7 @@ def show(slug: str, as_json: JsonOption = False) -> None:
     """
     card = catalog.get(slug).card
     if as_json:
-        _print_json(card.model_dump())
+        print_json(card.model_dump())
         return
     out.print(Text(card.title, style="bold"))
     out.print(Text(card.summary))
@@ -394,7 +263,7 @@ def verify(
                     raise
                 err.print(f"skipped {method.slug}: {missing}", style="yellow", markup=False)
                 continue
-            with _running(method.slug, quiet or as_json) as progress:
+            with running(method.slug, quiet or as_json) as progress:
                 run = run_study(
                     study,
                     Scale(scale, seeds),
@@ -406,12 +275,12 @@ def verify(
                     progress=progress,
                 )
             failed |= bool(run.failures)
-            printed.append(_run_json(method, run))
+            printed.append(run_json(method, run))
             if not as_json:
-                _print_verdicts(method, run)
-            _print_failures(run)
+                print_verdicts(method, run)
+            print_failures(run)
     if as_json:
-        _print_json(printed)
+        print_json(printed)
     raise typer.Exit(1 if failed else 0)
 
 
@@ -462,7 +331,7 @@ def compare(
     except UnicodeDecodeError as error:
         raise InputError(f"{_names(data)}: not text in UTF-8", "save it as UTF-8") from error
     with Store(store) as db:
-        with _running(slug, quiet or as_json) as progress:
+        with running(slug, quiet or as_json) as progress:
             run = run_study(
                 study,
                 Scale(scale, seeds),
@@ -482,20 +351,20 @@ def compare(
     rows = comparison(study, run.results)
     written = write_comparison(section, html)
     if as_json:
-        _print_json(
+        print_json(
             {
                 "slug": slug,
                 "sentence": sentence(study, rows),
                 "report": str(written),
-                "rows": [_row_json(r) for r in rows],
-                "failures": _failures_json(run),
+                "rows": [row_json(r) for r in rows],
+                "failures": failures_json(run),
             }
         )
     else:
-        _print_comparison(study, rows)
+        print_comparison(study, rows)
         out.print(Text(sentence(study, rows), style="bold"))
         out.print(Text(f"Report: {written}"))
-    _print_failures(run)
+    print_failures(run)
     raise typer.Exit(1 if run.failures else 0)
 
 
@@ -542,10 +411,9 @@ def report(
         )
     if markdown:
         out.print(Text(str(write_markdown(sections, markdown))))
-    for path in (csv, parquet):
+    for path, form in ((csv, "csv"), (parquet, "parquet")):
         if path:
-            suffix = ".csv" if path is csv else ".parquet"
-            out.print(Text(str(export_tidy(sections, path.with_suffix(suffix)))))
+            out.print(Text(str(export_tidy(sections, path, form))))
     out.print(Text(str(write_html(sections, html))))
 
 
@@ -595,7 +463,7 @@ def doctor(store: StoreOption = None, as_json: JsonOption = False) -> None:
 
     facts = examine(store)
     if as_json:
-        _print_json(facts)
+        print_json(facts)
         return
     for title, rows in facts.items():
         out.print(Text(title, style="bold"))
@@ -604,271 +472,10 @@ def doctor(store: StoreOption = None, as_json: JsonOption = False) -> None:
             out.print(Text(f"  {name:<16} {value}", style="yellow" if missing else ""))
 
 
-# --- printing ------------------------------------------------------------------------------------
-
-
-def _print_json(value: Any) -> None:
-    escaped = "utf" not in (sys.stdout.encoding or "").lower()
-    text = json.dumps(_finite(value), indent=2, ensure_ascii=escaped, allow_nan=False)
-    sys.stdout.write(text + "\n")
-
-
-def _finite(value: Any) -> Any:
-    """NaN and infinity, which JSON does not know, become null."""
-    if isinstance(value, dict):
-        return {name: _finite(inner) for name, inner in value.items()}
-    if isinstance(value, list | tuple):
-        return [_finite(inner) for inner in value]
-    return None if isinstance(value, float) and not math.isfinite(value) else value
-
-
-def _run_json(method: catalog.Method, run: Run) -> dict[str, Any]:
-    claims = {c.id: c for c in method.card.claims}
-    return {
-        "slug": method.slug,
-        "scale": run.results.scale.name,
-        "trials": len(run.results),
-        "executed": run.executed,
-        "seconds": round(run.seconds, 2),
-        "failures": _failures_json(run),
-        "claims": [
-            {
-                "id": name,
-                "statement": claims[name].statement,
-                "reported": claims[name].reported,
-                "verdict": v.status,
-                "estimate": v.estimate,
-                "interval": [v.interval.low, v.interval.high] if v.interval else None,
-                "threshold": v.threshold,
-                "n": v.n,
-                "p": v.p,
-                "seeds_needed": v.seeds_needed,
-                "sentence": v.sentence,
-            }
-            for name, v in run.verdicts.items()
-        ],
-    }
-
-
-def _failures_json(run: Run) -> list[dict[str, str]]:
-    return [{"key": f.key, "trial": f.label, "reason": f.reason} for f in run.failures]
-
-
-def _row_json(row: Any) -> dict[str, Any]:
-    fields = dict(vars(row))
-    for name in ("interval", "difference_interval"):
-        fields[name] = [fields[name].low, fields[name].high] if fields[name] else None
-    return fields
-
-
-def _print_verdicts(method: catalog.Method, run: Run) -> None:
-    table = Table(box=None, pad_edge=False, title_justify="left", title=Text(method.card.title))
-    for column in ("claim", "reported", "measured", "verdict"):
-        table.add_column(column)
-    for claim in method.card.claims:
-        v = run.verdicts[claim.id]
-        table.add_row(
-            Text(f"{claim.id} {claim.statement}"),
-            Text(claim.reported),
-            Text(v.measured),
-            Text(v.status, style=VERDICT_STYLE[v.status]),
-        )
-    out.print(table)
-    for name, v in run.verdicts.items():
-        out.print(Text(f"{name}: {v.sentence}", style="dim"))
-    stored = len(run.results) - (run.executed - len(run.failures))
-    out.print(
-        f"{run.executed} trials run, {stored} taken from the store, {run.seconds:.1f} s, "
-        f"scale {run.results.scale.name}\n",
-        style="dim",
-    )
-    if run.results.scale.name == "smoke":
-        out.print(
-            "A smoke run shows that everything works, in settings too small for the claims: "
-            "whatever its verdicts say, decide by --scale cpu.\n"
-        )
-
-
-def _print_comparison(study: Any, rows: list[Any]) -> None:
-    from practicum.study.compare import caveat
-    from practicum.study.evidence import number
-
-    if said := caveat(rows):
-        out.print(Text(said))
-    table = Table(box=None, pad_edge=False)
-    for column in ("data", "measure", "arm", "mean [95 %]", "minus method", "the method is"):
-        table.add_column(column)
-    for r in rows:
-        minus = f"{number(r.difference)} {r.difference_interval}" if r.difference_interval else ""
-        where = f"{r.dataset} ({r.setting})" if r.setting else r.dataset
-        cells = (
-            where,
-            study.measures[r.measure].label,
-            r.arm,
-            f"{number(r.mean)} {r.interval}",
-            minus,
-            r.standing,
-        )
-        table.add_row(*map(Text, cells))
-    out.print(table)
-
-
-def _print_failures(run: Run) -> None:
-    for failure in run.failures[:10]:
-        err.print(Text(f"failed: {failure.label} [{failure.key[:12]}]: {failure.reason}", "red"))
-    if len(run.failures) > 10:
-        err.print(Text(f"... and {len(run.failures) - 10} more", "red"))
-
-
-@contextlib.contextmanager
-def _running(name: str, quiet: bool) -> Iterator[Any]:
-    """Progress while a study runs; Ctrl-C ends it with one plain line and exit status 130."""
-    # What loky's thread and helper process say about an interrupted pool; they do clean up.
-    os.environ.setdefault("PYTHONWARNINGS", "ignore:resource_tracker:UserWarning")
-    threading.excepthook = _quiet_pool
-    try:
-        with _progress(name, quiet) as progress:
-            yield progress
-    except KeyboardInterrupt:
-        err.print("interrupted; what had finished is stored, run the same command to go on")
-        raise typer.Exit(130) from None
-
-
-def _quiet_pool(args: threading.ExceptHookArgs) -> None:
-    if not (args.thread and args.thread.name == "ExecutorManagerThread"):
-        threading.__excepthook__(args)
-
-
-class _progress:
-    """A bar with the time left on a terminal, a plain line now and then elsewhere."""
-
-    def __init__(self, name: str, quiet: bool) -> None:
-        self.name, self.quiet, self.last = name, quiet, 0.0
-        self.bar: Any = None
-
-    def __enter__(self) -> Any:
-        if self.quiet:
-            return None
-        if err.is_terminal:
-            from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeRemainingColumn
-
-            self.bar = Progress(
-                "{task.description}",
-                BarColumn(),
-                MofNCompleteColumn(),
-                TimeRemainingColumn(),
-                console=err,
-                transient=True,
-            )
-            self.task = self.bar.add_task(self.name, total=None)
-            self.bar.start()
-        return self.tell
-
-    def tell(self, finished: int, total: int, failed: int) -> None:
-        if self.bar:
-            note = f" ({failed} failed)" if failed else ""
-            self.bar.update(
-                self.task, completed=finished, total=total, description=self.name + note
-            )
-            return
-        import time
-
-        due = time.monotonic() - self.last > 10
-        if total and (due or finished == total):
-            self.last = time.monotonic()
-            err.print(
-                f"{self.name}: {finished} of {total} trials" + (f", {failed} failed" * bool(failed))
-            )
-
-    def __exit__(self, *_: object) -> None:
-        if self.bar:
-            self.bar.stop()
-
-
 def _show_warning(message: Any, category: type[Warning], *_: Any, **__: Any) -> None:
     """Warnings about a person's data are plain lines; Python's own are for developers."""
     if issubclass(category, UserWarning) or "--debug" in sys.argv:
         err.print(Text(f"note: {message}", "yellow"))
-
-
-def _refuse_overwriting(ctx: Any) -> None:
-    """A person's own file that is an output too would be lost; no method need think of it.
-
-    Asked once all parameters are known: a default is as good at it as a name that was given.
-    """
-    outputs: dict[str, str] = {}
-    files: list[str] = []
-    folders: list[str] = []
-    for param in ctx.command.params:
-        value = ctx.params.get(param.name)
-        for one in value if isinstance(value, list | tuple) else [value]:
-            if not isinstance(one, str | Path) or param.type.name == "choice":
-                continue
-            if _is_output(param):
-                outputs[_name(param)] = str(one)
-                continue
-            path = _meant(str(one))
-            if os.path.isfile(path):
-                files.append(path)
-            # a word like --label text is no folder, even where a folder has its name
-            elif os.path.isdir(path) and (
-                param.type.name == "path"
-                or param.param_type_name == "argument"
-                or _name(param) == "--data"
-            ):
-                folders.append(path)
-    targets = {name: os.path.expanduser(path) for name, path in outputs.items()}
-    if len(set(map(os.path.realpath, targets.values()))) < len(targets):
-        raise InputError(
-            f"{' and '.join(outputs)} name one file: one would be lost", "name a file for each"
-        )
-    for name, target in targets.items():
-        if not os.path.isfile(target):
-            continue
-        hint = "name another output" + f" with {name}" * name.startswith("-")
-        if any(os.path.samefile(target, file) for file in files):
-            raise InputError(f"{outputs[name]} is read and would be overwritten", hint)
-        for folder in folders:
-            # a report that the run before left there is nobody's data
-            if _inside(target, folder) and not target.lower().endswith(".html"):
-                raise InputError(
-                    f"{outputs[name]} is in {folder}, which is read, and would be overwritten", hint
-                )
-
-
-def _meant(text: str) -> str:
-    """The file or folder in ``FILE``, ``FILE:COLUMN`` or ``NAME=FILE``; a very name wins."""
-    meant = [text, text.rpartition(":")[0], text.partition("=")[2]]
-    paths = [os.path.expanduser(path) for path in meant if path]
-    return next((path for path in paths if os.path.exists(path)), text)
-
-
-def _inside(path: str, folder: str) -> bool:
-    """A link counts both where it lies and where it leads."""
-    root = os.path.realpath(folder)
-    lies = os.path.join(os.path.realpath(os.path.dirname(path) or "."), os.path.basename(path))
-    return any(root == os.path.commonpath([root, one]) for one in (lies, os.path.realpath(path)))
-
-
-def _in_options(hint: str | None, command: Any) -> str | None:
-    """A hint of the Python layer, its arguments as the options of the command that was run."""
-    from practicum.study.hints import respelled
-
-    known = {opt: param for param in command.params for opt in param.opts}
-
-    def option(name: str, value: str) -> str | None:
-        spelling = f"--{name.replace('_', '-')}"
-        param = known.get(spelling)
-        if param is None or re.search(rf"{spelling}(?![\w-])", hint or ""):
-            return None  # there is none, or the hint names it beside the argument
-        if getattr(param, "is_flag", False):
-            off = next(iter(param.secondary_opts), None)
-            return {"True": spelling, "False": off}.get(value)
-        if value != "..." and value not in getattr(param.type, "choices", [value]):
-            return None
-        return f"{spelling} {value if value == '...' else shlex.quote(value)}"
-
-    return respelled(hint, option)
 
 
 def _one_line(text: str, most: int = 600) -> str:

@@ -1,0 +1,5 @@
+"""The command line: its commands (app), what all of them refuse (guard), how it speaks (console)."""
+
+from practicum.cli.app import main
+
+__all__ = ["main"]
