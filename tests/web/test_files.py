@@ -327,10 +327,13 @@ def test_uploads_are_listed_and_deleted(owner, upload, site):
     upload("a.csv", b"x,y\n1,2\n")
     upload("pictures.zip", archive({"one.txt": "1" * 500, "two.txt": "2" * 500}))
     page = owner.get("/uploads").text
-    assert "a.csv" in page and "pictures" in page and "1000 Bytes" in page
+    assert "a.csv" in page
+    assert "pictures" in page
+    assert "1000 Bytes" in page
     for kept in site.files.kept():
         answer = owner.post(f"/uploads/{kept.id}/delete")
-        assert answer.status_code == 200 and answer.url.path == "/uploads"
+        assert answer.status_code == 200
+        assert answer.url.path == "/uploads"
         assert not kept.path.exists()
     assert "None is kept" in owner.get("/uploads").text
     assert owner.post(f"/uploads/{'0' * 16}/delete").status_code == 200  # gone already
@@ -340,7 +343,8 @@ def test_uploads_are_listed_and_deleted(owner, upload, site):
 def test_only_an_upload_is_deleted(owner, upload, site, settings, name):
     upload("a.csv", b"x,y\n1,2\n")
     assert owner.post(f"/uploads/{name}/delete").status_code in (400, 404, 405)
-    assert len(site.files.kept()) == 1 and settings.state.exists()
+    assert len(site.files.kept()) == 1
+    assert settings.state.exists()
 
 
 def test_a_stranger_deletes_nothing(stranger, upload, site):

@@ -1,4 +1,4 @@
-"""The command line: its commands (app), what all of them refuse (guard), how it speaks (console)."""
+"""The command line: commands (app), what all of them refuse (guard), how it speaks (console)."""
 
 from practicum.cli.app import main
 

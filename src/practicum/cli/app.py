@@ -33,10 +33,10 @@ from practicum.cli.console import (
     run_json,
     running,
 )
+from practicum.cli.guard import guarded
 from practicum.data.kinds import UserData
 from practicum.data.sniff import sniff
 from practicum.errors import InputError, MissingExtra, PracticumError
-from practicum.cli.guard import guarded
 
 if TYPE_CHECKING:
     from practicum.study.report import Section
