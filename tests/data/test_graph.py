@@ -120,7 +120,7 @@ def test_labels_by_name_and_by_number():
 
 def test_merged_edges_are_warned_of_with_counts():
     with pytest.warns(UserWarning, match="1 repeated or reversed edges merged, 1 self-loops"):
-        graph = text_graph([[0, 1], [1, 0], [1, 1]], ["a", "b"])
+        graph = text_graph([[0, 1], [0, 1], [1, 1]], ["a", "b"])
     assert graph.notes
 
 
@@ -166,8 +166,7 @@ def test_pyg_data_without_pyg():
         num_nodes=3,
         label_names=["x", "y"],
     )
-    with pytest.warns(UserWarning, match="2 repeated"):
-        graph = from_pyg(data)
+    graph = from_pyg(data)
     assert (graph.n_edges, graph.classes, graph.labels.tolist()) == (2, ("x", "y"), [0, 1, 1])
     # two edges are two columns here, never two rows
     small = SimpleNamespace(edge_index=np.array([[0, 1], [2, 2]]))
@@ -342,3 +341,30 @@ def test_package_index(tmp_path):
         related(index["vim"], ["Needs"])
     with pytest.raises(InputError, match="no package"):
         packages_graph(index, labels={"emacs": "editors"})
+
+
+# --- the forms of the field ----------------------------------------------------------------------
+
+
+def test_both_directions_of_an_undirected_graph_are_no_repetition(recwarn):
+    one_way = np.array([[0, 1], [1, 2], [2, 0], [2, 3]])
+    both = np.concatenate([one_way, one_way[:, ::-1]])
+    graph = from_pyg(SimpleNamespace(edge_index=both.T), list("abcd"))
+    assert graph.n_edges == 4
+    assert not graph.notes
+    assert not recwarn.list
+    assert clean_edges(np.concatenate([both, both[:3]]), 4).n_repeated == 3
+    assert clean_edges(both[:6], 4).n_repeated == 2  # some are there once, some twice
+
+
+def test_numeric_classes_keep_their_numbers_beyond_ten():
+    y = np.arange(24) % 12
+    graph = from_pyg(SimpleNamespace(edge_index=np.array([[0, 1, 2], [1, 2, 0]]), y=y), ["t"] * 24)
+    assert graph.labels.tolist() == y.tolist()
+    assert graph.classes == tuple(map(str, range(12)))
+
+
+def test_an_adjacency_matrix_is_told_how_to_come():
+    with pytest.raises(InputError) as error:
+        clean_edges(np.eye(5, dtype=int), 5)
+    assert "csr_array" in error.value.hint

@@ -392,7 +392,7 @@ def test_wasserstein_moves_the_mean_by_lipschitz_times_eps():
 
 def test_reading_a_certificate():
     cert = certify(table(k=300), eps=0.2)
-    assert cert.at(-1.0) == 1
+    assert (cert.at(0.0), cert.at(1.0 + 1e-12)) == (1, cert.upper[-1])
     assert cert.at(0.2505) == cert.at(0.25)  # the next lower level
     level = cert.quantile(0.3)
     assert cert.at(level) <= 0.3 < cert.at(level - 0.001)
@@ -416,11 +416,31 @@ def test_unbounded_losses_have_a_tail_and_no_mean():
     losses = np.random.default_rng(0).exponential(2.0, 400)
     cert = certify(losses, eps=0.2, unbounded=True)
     assert cert.mean_upper == math.inf
-    assert cert.levels[-1] == losses.max()
+    assert cert.levels[-2] == losses.max() < cert.levels[-1]
     np.testing.assert_array_equal(
         cert.upper[:1], certify(losses / 100, eps=0.2, levels=[0.0]).upper
     )
     assert "mean" not in cert.sentence(3.0)
+    # beyond all losses that were seen, the bound is the one of a level that none of 400 exceeds
+    none = worst_case_tail(tail_upper(np.array([0]), 400), 0.2)[0]
+    assert cert.at(1e6) == pytest.approx(none, abs=1e-12)
+    assert cert.at(losses.max()) > none
+
+
+def test_unbounded_losses_may_be_negative_and_move():
+    losses = np.random.default_rng(0).normal(-3.0, 1.0, 300)
+    cert = certify(losses, eps=0.2, unbounded=True)
+    assert (np.diff(cert.levels) > 0).all()
+    assert cert.nominal[0] == 1
+    assert cert.at(-3.0) < 1 == cert.at(-9.0)
+    shift = {"divergence": "wasserstein", "lipschitz": 1.0, "unbounded": True}
+    grid = [-4.0, -3.0, -2.0]
+    far, near = (certify(losses, eps=e, levels=grid, **shift) for e in (0.1, 0.0))
+    np.testing.assert_allclose(near.upper, near.source, atol=1e-12)
+    assert (far.upper >= near.upper).all()
+    assert far.mean_upper == math.inf
+    # a shift of everybody by the budget is in the ball
+    assert (far.upper >= (losses[:, None] + 0.1 >= np.array(grid)).mean(0)).all()
 
 
 def test_shift_estimates():

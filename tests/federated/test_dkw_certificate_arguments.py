@@ -54,6 +54,32 @@ def test_levels_that_are_no_risks_are_refused(level):
     refused("level is", lambda: affordable_shift(RISKS, level=level, share=0.1))
 
 
+@pytest.mark.parametrize("level", [30.0, 1.001, -0.5, math.inf])
+def test_no_risk_in_0_1_has_such_a_level(level):
+    certificate = certify(RISKS, eps=0.2)
+    for ask in (certificate.at, certificate.lower_at, certificate.sentence):
+        refused("a risk between 0 and 1", lambda ask=ask: ask(level), "")
+    if math.isfinite(level):
+        grid = sorted([0.1, level])
+        refused("a risk between 0 and 1", lambda: certify(RISKS, eps=0.2, levels=grid))
+        refused("a risk between 0 and 1", lambda: dkw_band(RISKS, levels=grid))
+    refused("level is 30", lambda: certificate.at(30.0), "30 % is 0.3")
+
+
+def test_masked_numbers_are_missing_and_tensors_are_numbers():
+    masked = np.ma.masked_greater(RISKS, 0.4)
+    refused("12 of 60 clients have no number", lambda: unchecked(certify)(masked, eps=0.2))
+    torch = pytest.importorskip("torch")
+    risks = torch.tensor(RISKS, requires_grad=True)
+    assert unchecked(certify)(risks, eps=0.2) == certify(RISKS, eps=0.2)
+
+
+def test_a_certificate_is_shown_in_a_line():
+    assert repr(certify(RISKS, eps=0.2, levels=[0.1, 0.2])).startswith(
+        "Certificate(exact, chi2 0.2, delta=0.05, K=60, 2 levels, mean_upper="
+    )
+
+
 def test_levels_that_are_no_numbers_are_refused():
     refused("levels must be", lambda: certify(RISKS, eps=0.2, levels=[math.nan]))
     refused("level is nan", lambda: certify(RISKS, eps=0.2).at(math.nan))

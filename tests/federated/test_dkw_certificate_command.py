@@ -292,3 +292,25 @@ def test_records_that_become_clients_are_announced(hospitals):
     source = UserData.of([save(hospitals)])
     trial = next(iter(study_on(CertificateStudy, source, {}).trials(Scale("smoke", 1))))
     assert "column 'error'" in str(trial["network"])
+
+
+def test_what_is_printed_promises_no_more_than_what_is_certified(hospitals):
+    """Rounded to the nearest, a bound of 36.64 % would be printed as 36.6 %."""
+    said = use("certify", save(hospitals), "--eps", 0.2, "--level", 0.3, "--out", "c.json")
+    bound = json.loads(Path("c.json").read_text())
+    printed = float(said.split("at most ")[1].split(" %")[0])
+    assert 0 <= printed / 100 - bound["share_at_or_above"]["0.3"] < 0.001
+    printed = float(said.split("the mean risk is at most ")[1].split()[0])
+    assert 0 <= printed - bound["mean_upper"] < 0.001
+
+
+def test_levels_of_unbounded_losses_are_those_that_were_seen():
+    losses = np.random.default_rng(0).gamma(2.0, 1.0, 200)
+    pd.DataFrame({"loss": losses}).to_csv("loss.csv", index=False)
+    said = use("certify", "loss.csv", "--eps", 0.2, "--unbounded")
+    half = float(f"{np.median(losses):.2g}")
+    assert f"have risk {half:g} or more" in said
+    assert "at most 100 %" not in said
+    assert "risk -2 or more" in use(
+        "certify", "loss.csv", "--eps", 0.2, "--unbounded", "--level=-2"
+    )

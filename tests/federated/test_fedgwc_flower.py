@@ -161,6 +161,10 @@ def test_a_running_federation_is_split_and_each_group_gets_its_model():
     history = strategy.history_
     assert set(history.columns) == {"round", "cluster", "client", "reward", "loss", "n", "status"}
     assert set(history["cluster"]) == {"0", "0-0", "0-1"}
+    whole, *halves = strategy.plot_tree().data
+    last = int(history.loc[history["cluster"] == "0", "round"].max())
+    assert (whole.x[0], whole.x[1]) == (0, last)
+    assert {(bar.x[0], bar.x[1]) for bar in halves} == {(last, 150)}
     # what it logged tells the same story offline
     assert LossClusterer(2).fit(strategy.loss_log_).labels_.shape == (K,)
 
@@ -366,6 +370,12 @@ def test_bad_input_arguments_are_refused_in_a_sentence():
         FedGWC(local_steps=0)
     with pytest.raises(InputError, match="fedavg, fairavg, fedopt"):
         FedGWC(aggregation="median")
+    with pytest.raises(InputError, match="no estimator 'magic'"):
+        FedGWC(estimator="magic")
+    with pytest.raises(InputError, match="view is 'diagonal'"):
+        FedGWC(view="diagonal")
+    with pytest.raises(InputError, match="has not run yet"):
+        FedGWC().plot_tree()
     strategy = FedGWC(1.0)
     with pytest.raises(InputError, match="has not run yet"):
         strategy.model_for(0)

@@ -15,9 +15,12 @@ from practicum.federated.fedgwc import (
     gaussian_rewards,
     interaction_groups,
     published_split,
+    split_by_losses,
+    split_evidence,
 )
 from practicum.federated.fedgwc.baselines import descent_groups, trajectory_groups, update_groups
 from practicum.federated.fedgwc.grouping import first_member_order, spectral_groups
+from practicum.federated.fedgwc.tree_plot import draw_splits
 
 
 def two_sided_log(seed=0, n_clients=12, per_round=6, rounds=240, noise=0.1):
@@ -55,6 +58,78 @@ def test_anchor_9_relabelling_clients_permutes_the_groups():
     labels, moved = LossClusterer(2).fit(log).labels_, LossClusterer(2).fit(other).labels_
     assert adjusted_rand_score(labels[order], moved) == 1
     assert adjusted_rand_score(truth, labels) == 1
+
+
+def waves(groupings, seed=0, rounds=300, noise=0.1):
+    """Round t moves the clients by the grouping whose turn it is."""
+    k = len(groupings[0])
+    rng, log = np.random.default_rng(seed), LossLog(k)
+    for t in range(rounds):
+        drift = 0.3 * rng.normal() * groupings[t % len(groupings)]
+        log.add(t, np.arange(k), np.exp(drift + noise * rng.normal(size=k))[:, None])
+    return log
+
+
+def test_the_evidence_says_why_clients_are_split_or_not():
+    halves = np.where(np.arange(12) % 2, 1.0, -1.0)
+    blocks = np.where(np.arange(12) < 6, 1.0, -1.0)
+    found = split_evidence(waves([halves]), "comovement")
+    assert (found.reason, found.proposed, found.agreement) == ("groups", 2, 1.0)
+    np.testing.assert_array_equal(found.labels, np.arange(12) % 2)
+    # even rounds speak for one grouping, odd rounds for another: nothing repeats
+    torn = split_evidence(waves([halves, blocks]), "comovement")
+    assert torn.reason == "unstable"
+    assert torn.agreement < 0.5
+    assert torn.labels.max() == 0
+    # three of forty that move together are no cut through the federation
+    few = split_evidence(waves([np.eye(40)[:3].sum(0)], noise=0.3), "comovement")
+    assert few.reason == "weak"
+    assert few.share < 0.42
+    assert split_evidence(waves([np.zeros(12)]), "comovement").reason == "noise"
+    np.testing.assert_array_equal(split_by_losses(waves([halves])), np.arange(12) % 2)
+
+
+def test_the_clusterer_takes_what_scikit_learn_takes():
+    log, truth = two_sided_log()
+    for state in (None, 0, np.random.RandomState(1)):
+        assert adjusted_rand_score(truth, LossClusterer(random_state=state).fit(log).labels_) == 1
+    columns = log.to_frame().to_dict("list")
+    assert LossClusterer().fit(columns).evidence_.reason == "groups"
+    assert LossClusterer(2).fit(log).evidence_ is None
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"n_clusters": 0}, "0 groups of 12"),
+        ({"n_clusters": 2.5}, r"2\.5 groups of 12"),
+        ({"view": "diagonal"}, "'column' or 'row'"),
+        ({"gamma": 0.0}, "gamma is 0"),
+        ({"max_clusters": 0}, "max_clusters is 0"),
+        ({"min_co_samples": -1}, "min_co_samples is -1"),
+        ({"random_state": -1}, "random_state is -1"),
+    ],
+)
+def test_bad_input_parameters_are_refused_whatever_the_estimator(options, message):
+    log, _ = two_sided_log()
+    model = LossClusterer().set_params(**options)
+    with pytest.raises(InputError, match=message):
+        model.fit(log)
+
+
+def test_bad_input_a_tree_is_refused_before_the_run_not_at_its_first_split():
+    with pytest.raises(InputError, match="view is 'diagonal'"):
+        ClusterTree(12, 4, estimator="ema", view="diagonal")
+    with pytest.raises(InputError, match="max_clusters is 0"):
+        ClusterTree(12, 4, max_clusters=0)
+
+
+@pytest.mark.parametrize("column", ["round", "client", "step"])
+def test_bad_input_a_loss_without_its_place_is_named(column):
+    frame = two_sided_log(rounds=20)[0].to_frame().astype({column: float})
+    frame.loc[3, column] = np.nan
+    with pytest.raises(InputError, match=f"column {column}, row 4: nothing there"):
+        as_loss_log(frame)
 
 
 def test_alike_clients_are_not_split():
@@ -146,6 +221,47 @@ def test_a_tree_splits_once_and_then_stays():
     assert adjusted_rand_score(truth, tree.labels) == 1
     assert sorted(tree.clusters) == ["0-0", "0-1"]
     assert tree.cluster_of(int(tree.clusters["0-1"][0])) == "0-1"
+
+
+def test_a_tree_remembers_its_splits_and_draws_them():
+    tree = ClusterTree(12, 6)
+    rng, before = np.random.default_rng(0), None
+    for t in range(200):
+        for name in list(tree.clusters):
+            clients = tree.sample(name, t)
+            drift = 0.3 * rng.normal() * np.where(clients % 2, 1, -1)
+            noise = 0.1 * rng.normal(size=len(clients))
+            if tree.observe(name, t, clients, np.exp(drift + noise)[:, None]):
+                before = t + 1  # rounds that the whole federation trained
+    at, labels = tree.path()
+    assert at == [before]
+    assert tree.rounds == 200
+    np.testing.assert_array_equal(labels, [np.zeros(12), np.arange(12) % 2])
+    bars = tree.plot(names=[f"s{k}" for k in range(12)]).data
+    assert [(bar.x[0], bar.x[1]) for bar in bars] == [(0, before), (before, 200), (before, 200)]
+    assert bars[1].text == f"6 clients, rounds {before} to 200: s0, s2, s4, s6, s8, s10"
+
+
+def test_a_picture_of_splits_within_splits():
+    """Two clusters split in one round; a bar spans its members, who lie side by side."""
+    labels = np.array([[0, 0, 0, 0, 0], [0, 1, 0, 1, 1], [0, 1, 2, 1, 1], [0, 1, 2, 1, 3]])
+    bars = draw_splits([10, 20, 20], labels, 50, groups=np.array([0, 1, 0, 1, 1])).data
+    shown = {(bar.x[0], bar.x[1], bar.name) for bar in bars if bar.fill == "toself"}
+    assert shown == {
+        (0, 10, "5 clients"),
+        (10, 20, "2 clients"),
+        (10, 20, "3 clients"),
+        (20, 50, "1 client"),
+        (20, 50, "2 clients"),
+    }
+    for bar in bars:
+        if bar.fill == "toself":
+            assert bar.y[2] - bar.y[0] == pytest.approx(int(bar.name.split()[0]) - 0.1)
+    assert sorted(bar.name for bar in bars if bar.fill is None) == ["true group 0", "true group 1"]
+    with pytest.raises(InputError, match="one more expected"):
+        draw_splits([10], labels, 50)
+    with pytest.raises(InputError, match="2 names for 5 clients"):
+        draw_splits([10, 20, 20], labels, 50, names=["a", "b"])
 
 
 def test_a_published_child_inherits_its_block_and_small_children_are_never_split():

@@ -6,6 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.metrics import adjusted_rand_score
 
+from practicum.errors import InputError
 from practicum.federated.fedgwc import (
     LossLog,
     PublishedInteraction,
@@ -171,3 +172,20 @@ def test_comovement_is_large_within_groups_that_pull_the_model_apart():
     same = side[:, None] == side[None, :]
     off = ~np.eye(10, dtype=bool)
     assert matrix[same & off].min() > matrix[~same].max()
+
+
+def test_losses_below_zero_are_compared_as_they_are():
+    """A log of exp(z) and z itself, some of it negative, are the same co-movement."""
+    rng = np.random.default_rng(0)
+    as_losses, as_densities = LossLog(8), LossLog(8)
+    for t in range(80):
+        clients = rng.choice(8, 4, replace=False)
+        z = np.where(clients < 4, 1.0, -1.0) * rng.normal() + 0.3 * rng.normal(size=4)
+        as_losses.add(t, clients, np.exp(z)[:, None])
+        as_densities.add(t, clients, z[:, None])
+    np.testing.assert_allclose(comovement(as_densities), comovement(as_losses), atol=1e-9)
+
+
+def test_bad_input_losses_of_one_dimension():
+    with pytest.raises(InputError, match=r"losses of shape \(3,\)"):
+        getattr(gaussian_rewards, "__wrapped__", gaussian_rewards)([1.0, 2.0, 3.0])

@@ -7,8 +7,9 @@ import pytest
 from practicum.data import clients as fed
 from practicum.data.kinds import UserData
 from practicum.errors import InputError
-from practicum.federated.fedgwc import LossLog
+from practicum.federated.fedgwc import LossLog, SplitEvidence
 from practicum.federated.fedgwc.checks import message_bytes, reward_convergence, score_ranking
+from practicum.federated.fedgwc.command import _decision
 from practicum.federated.fedgwc.study import FedGWCStudy, _scenario
 from practicum.study import Results, Scale, Store, run_study
 from practicum.study.compare import comparison, sentence, study_on
@@ -188,6 +189,28 @@ def test_claims_follow_the_rules_of_the_specification():
     assert study.claims["C2b"](once).status == "not reproduced"
     useless = outcomes(study, {("domain", a): chance for a in ("oracle", "fedavg", "column")})
     assert study.claims["C4"](useless).status == "needs more"
+    cells = {("conflict", "oracle"): [0.8, 0.9], ("conflict", "fedavg"): [0.4, 0.7]}
+    few = outcomes(study, cells | {("conflict", "column"): [0.6, 0.7]})
+    verdict = study.claims["C4"](few)
+    assert verdict.status == "inconclusive"
+    assert verdict.seeds_needed > 2
+    assert f"About {verdict.seeds_needed:,} seeds would tell for conflict" in verdict.sentence
+    worse = outcomes(
+        study, {("two", "oracle"): chance, ("two", "fedavg"): good, ("two", "column"): good}
+    )
+    assert study.claims["C4"](worse).status == "needs more"
+
+
+def test_the_tree_of_the_published_procedure_is_drawn():
+    trial = FedGWCStudy().trial("conflict", "official", 0)
+    labels = np.array([[0, 0, 0, 0], [0, 1, 0, 1]])
+    curves = {"tree_at": np.array([30, 90]), "tree_labels": labels}
+    outcome = Outcome(trial, {"accuracy": 0.5}, curves | {"groups": np.array([0, 1, 0, 1])})
+    results = Results([outcome], Scale("cpu"))
+    figure = FedGWCStudy().figures(results)["How the published procedure splits"]
+    assert [trace.name for trace in figure.data] == ["4 clients", "2 clients", "2 clients"]
+    assert figure.data[0].x[:2] == (0, 30)
+    assert figure.data[1].x[:2] == (30, 90)
 
 
 def test_the_paper_scale_runs_on_a_tiny_copy_of_cifar(tmp_path, monkeypatch):
@@ -326,20 +349,61 @@ def test_a_client_without_finite_losses_is_named(tmp_path):
         read_loss_log(path)
 
 
+def evidence(reason):
+    return SplitEvidence(np.zeros(8, dtype=int), 2, 0.3, 0.1, reason)
+
+
 @pytest.mark.parametrize(
-    ("found", "asked", "together", "estimator", "words"),
+    ("found", "asked", "together", "why", "words"),
     [
-        (2, 0, 15.0, "joint", "speak for 2 groups"),
-        (1, 0, 15.0, "joint", "keep one model"),
-        (1, 2, 15.0, "joint", "because they were asked for"),
-        (1, 0, 2.0, "joint", "Too few rounds to tell"),
-        (1, 0, 15.0, "ema", "published rule finds no groups"),
+        (2, 0, 15.0, "groups", "speak for 2 groups."),
+        (2, 0, 4.0, "groups", "pairs that met 4 times are weak evidence"),
+        (1, 0, 15.0, "noise", "keep one model"),
+        (1, 0, 15.0, "weak", "explains 30% of it, and groups explain 42% or more. Keep one model"),
+        (1, 0, 15.0, "unstable", "Undecided: 2 groups stand out"),
+        (1, 2, 15.0, "noise", "because they were asked for"),
+        (2, 1, 15.0, "groups", "in one group because that was asked for"),
+        (1, 0, 2.0, "noise", "Too few rounds to tell"),
+        (1, 0, 15.0, None, "published rule finds no groups"),
     ],
 )
-def test_what_the_losses_say_is_told_from_what_was_asked(found, asked, together, estimator, words):
-    from practicum.federated.fedgwc.command import _decision
+def test_what_the_losses_say_is_told_from_what_was_asked(found, asked, together, why, words):
+    said = _decision(found, asked, together, why and evidence(why))
+    assert words in said
+    # a verdict on the federation needs the rule's own "no", and nothing that was forced
+    assert ("eep one model" in said) == (why in ("noise", "weak") and together > 10)
 
-    assert words in _decision(found, asked, together, estimator)
+
+def test_a_rule_that_cannot_split_says_nothing_about_groups():
+    said = _decision(1, 0, 60.0, None, can_split=False)
+    assert "says nothing about groups" in said
+    assert "finds no groups" not in said
+
+
+def test_options_that_an_estimator_has_not_are_refused(tmp_path, practicum):
+    write_log(tmp_path / "losses.csv")
+    use = ("use", "fedgwc", "cluster", "losses.csv")
+    refused = practicum(*use, "--view", "row", code=2)
+    assert "--view: joint has none" in refused.stderr
+    assert "Group 0" in practicum(*use, "--view", "row", "--estimator", "ema", "--groups", 2).stdout
+    write_sites(tmp_path / "sites.csv")
+    use = ("use", "fedgwc", "run", "--data", "sites.csv", "--client", "site", "--scenario", "two")
+    assert "column 'site' says who holds a row already" in practicum(*use, code=2).stderr
+
+
+def test_a_run_names_its_label_and_what_was_forced(tmp_path, practicum):
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({"site": np.arange(320) % 8, "x": rng.normal(size=320)})
+    frame["y"] = frame["x"] > 0
+    frame.to_csv(tmp_path / "s.csv", index=False)
+    use = ("use", "fedgwc", "run", "--data", "s.csv", "--client", "site", "--rounds", 40)
+    done = practicum(*use, "--fraction", 0.5, "--plot", "r.html")
+    assert done.stdout.startswith("Label: column 'y' (the last; choose with --label); from x.")
+    assert "left to itself, joint would not split" in done.stdout
+    assert "keep one model" not in done.stdout
+    page = (tmp_path / "r.html").read_text()
+    assert "How the published procedure splits" in page
+    assert "true group" not in page
 
 
 def test_the_client_is_no_label(practicum, tmp_path):

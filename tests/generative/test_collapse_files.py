@@ -114,6 +114,9 @@ def test_value_prices_synthetic_items(table, tmp_path):
     content = json.loads(out.read_text())
     assert {(g["R"], g["F"]) for g in content["gain"]} == {(8, 40), (8, 100), (40, 40), (40, 100)}
     assert "Beside 8 real items" in done.stdout
+    call("value", table, "--model", "gaussian", "--real", "2,40", "--seeds", 3, "--out", out)
+    lost = [row["loss"] for row in json.loads(out.read_text())["losses"] if row["R"] + row["F"] < 3]
+    assert lost == ["inf"] * 3  # JSON has no infinity
 
 
 def test_value_says_who_wrote_the_synthetic_items(table, tmp_path):
@@ -138,7 +141,7 @@ def test_value_says_who_wrote_the_synthetic_items(table, tmp_path):
     for key, loss in losses["own"].items():
         same = key[1] == 40 or key[2] == 0  # that generator is the same, or nothing was written
         assert (loss == losses["largest"][key]) == same
-    with pytest.raises(InputError, match="0 real items cannot teach"):
+    with pytest.raises(InputError, match="--real '0,8': expected numbers from 1"):
         call(*asked, tmp_path / "x.json", "--real", "0,8", "--generator", "own")
     with pytest.raises(InputError, match="--real holds no number"):
         call(*asked, tmp_path / "x.json", "--real", ",")
@@ -166,8 +169,17 @@ def test_run_says_what_it_read_and_what_collapse_is(table, text, tmp_path):
 def test_command_bad_input(table, tmp_path):
     with pytest.raises(InputError, match="--real 'many'"):
         call("value", table, "--columns", "x", "--real", "many")
-    with pytest.raises(InputError, match="only 45"):
+    # in the words of the command: a person typed no n_per_generation
+    with pytest.raises(InputError, match=r"^--real 500: of the 60 real items 45 are left"):
         call("value", table, "--columns", "x", "--real", "500", "--out", tmp_path / "v.json")
+    with pytest.raises(InputError, match=r"^--synth '-1': expected numbers from 0"):
+        call("value", table, "--columns", "x", "--synth", "-1", "--out", tmp_path / "v.json")
+    with pytest.raises(InputError, match=r"^--real-fraction does not apply to --workflow all"):
+        call("run", table, "--real-fraction", 0.5)
+    with pytest.raises(InputError, match=r"bandwidth=0.3 is for a KDE, the model is gaussian"):
+        call("run", table, "--model", "gaussian", "--bandwidth", 0.3)
+    with pytest.raises(InputError, match="GaussianMixture cannot be fitted to 3 items"):
+        call("value", table, "--columns", "x", "--model", "mixture", "--real", "3,40")
     with pytest.raises(InputError, match="no such file"):
         call("run", tmp_path / "absent.csv")
     with pytest.raises(InputError, match="no column 'z'"):

@@ -99,6 +99,54 @@ def test_the_bound_is_a_bound_whatever_the_network(seed):
     assert average <= -exact.entropy(mu0) + 0.02
 
 
+def test_the_bound_of_one_row_is_its_integral_also_where_a_bit_depends_on_itself():
+    """Against all flips and a fine grid of times; a random network, which no flip leaves alone."""
+    model = DMPM(hidden=8, layers=1, steps=1, lr=1e-6, random_state=3).fit(X[:, :3])
+    with torch.no_grad():
+        for weight in model.network_.parameters():
+            weight.mul_(3.0)
+    flips = torch.from_numpy(exact.states(3))
+    u = (torch.arange(4000) + 0.5) / 4000
+    t = 3.0 * u.square()
+    total = torch.zeros(4000)
+    with torch.inference_mode():
+        for flipped in flips:
+            chance = (1 - torch.exp(-2 * t)) / 2
+            p = torch.where(flipped, chance[:, None], 1 - chance[:, None]).prod(dim=1)
+            every = flipped.expand(4000, 3)
+            total += p * path_kl(flip_logits(model.network_, every, t), every, t)
+    rest = np.exp(-6.0)
+    start = 3 * ((1 + rest) / 2 * np.log1p(rest) + (1 - rest) / 2 * np.log1p(-rest))
+    exactly = -float((6.0 * u * total).mean()) - start  # of the row 0 0 0
+    bounds = model.log_likelihood_bound(np.zeros((300, 3)), n_times=64)
+    assert bounds.mean() == pytest.approx(exactly, abs=4 * bounds.std() / np.sqrt(300))
+    assert bounds.std() < 0.5
+
+
+def test_bounds_tell_rows_apart():
+    """The same rows bounded with other noise come in the same order, or `rate` says nothing."""
+    law = codeword_law(np.random.default_rng(0), d=8, words=3)
+    rows = exact.states(8)[np.random.default_rng(1).choice(256, 1500, p=law.ravel())]
+    model = DMPM(hidden=32, layers=2, steps=400, random_state=0).fit(rows)
+    one, other = (model.log_likelihood_bound(rows[:300], n) for n in (64, 65))
+    assert np.corrcoef(one, other)[0, 1] > 0.9  # .24 before flips were averaged over
+
+
+def test_complete_rows_are_not_drawn_again(fitted, monkeypatch):
+    holes = X[:50].astype(float)
+    holes[[3, 7], 1] = np.nan
+    drawn = []
+    draw = fitted._draw
+    monkeypatch.setattr(fitted, "_draw", lambda n, *rest: drawn.append(n) or draw(n, *rest))
+    filled = fitted.impute(holes, n_draws=4, steps=4, random_state=0)
+    assert drawn == [8]
+    assert filled.shape == (4, 50, 4)
+    there = ~np.isnan(holes)
+    assert (filled[:, there] == X[:50][there]).all()
+    assert (fitted.impute(X[:5], n_draws=2) == X[:5]).all()
+    assert drawn == [8]
+
+
 def test_it_learns_that_bits_agree(fitted):
     drawn = fitted.sample(2000, steps=16, random_state=1)
     agree = (drawn[:, 0] == drawn[:, 1]) & (drawn[:, 0] != drawn[:, 2])
@@ -333,6 +381,17 @@ def test_the_tree_is_exact_on_a_chain():
     assert exact.total_variation(law, found) < 0.03
 
 
+def test_the_trees_likelihood_is_a_law():
+    tree = ChowLiuTree().fit(X)
+    p = np.exp(tree.log_likelihood(exact.states(4)))
+    assert p.sum() == pytest.approx(1.0)
+    drawn = exact.empirical_law(tree.sample(40_000, np.random.default_rng(0)))
+    assert exact.total_variation(drawn, p.reshape((2,) * 4)) < 0.01
+    row = np.array([True, True, False, False])  # such bits are a tree: the law is the shares
+    share = (row == X).all(axis=1).mean()
+    assert tree.log_likelihood(row[None])[0] == pytest.approx(np.log(share), abs=0.01)
+
+
 def test_the_mixture_finds_its_own_law():
     rng = np.random.default_rng(1)
     law = codeword_law(np.random.default_rng(5), d=6, words=3)
@@ -529,6 +588,21 @@ def test_the_command_fits_draws_fills_and_rates(practicum, votes, tmp_path):
     assert filled["b"].notna().all()
     practicum(*use, "rate", "m.st", "votes.csv")
     assert (pd.read_csv(tmp_path / "rated.csv")["log_likelihood_bound"] < 0).all()
+
+
+def test_fit_says_why_a_model_is_not_ahead(practicum, tmp_path):
+    """Bits of chance: there is nothing to know, and more steps make it worse."""
+    chance = pd.DataFrame(np.random.default_rng(0).integers(0, 2, (100, 10)))
+    chance.columns = [f"q{j}" for j in range(10)]
+    chance.to_csv(tmp_path / "chance.csv", index=False)
+    use = ("use", "discrete-markov", "fit", "chance.csv", "--holdout", 0.3)
+    done = practicum(*use, "--steps", 1500)
+    assert "a Chow-Liu tree" in done.stdout
+    assert "The model knows less than the marginals (-" in done.stdout
+    assert "it has learned its own rows by heart" in done.stdout
+    assert "Fewer --steps" in done.stdout
+    done = practicum(*use, "--steps", 1)
+    assert "more --steps, or more rows." in done.stdout
 
 
 def test_rare_levels_and_cut_tables_go_through_every_command(practicum, tmp_path):

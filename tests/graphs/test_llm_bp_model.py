@@ -285,3 +285,44 @@ def test_permuted_edges_keep_degrees_and_lose_the_classes(alike):
     assert sorted(before) == sorted(after)
     same = cell.labels[cell.edges]
     assert (same[:, 0] == same[:, 1]).mean() == pytest.approx(1 / 3, abs=0.08)
+
+
+# --- the types of the field ----------------------------------------------------------------------
+
+
+def test_labels_by_node_as_networkx_holds_them(alike):
+    graph = nx.Graph()
+    graph.add_nodes_from((f"n{i}", {"text": t}) for i, t in enumerate(alike.texts))
+    graph.add_edges_from((f"n{i}", f"n{j}") for i, j in alike.edges.tolist())
+    known = {f"n{i}": CLASSES[alike.y[i]] for i in range(30)}
+    by_node = LLMBP(**settings(alike)).fit(graph, y=known)
+    row = [CLASSES[k] if i < 30 else None for i, k in enumerate(alike.y)]
+    np.testing.assert_array_equal(
+        by_node.predict_proba(), LLMBP(**settings(alike)).fit(graph, y=row).predict_proba()
+    )
+    with pytest.raises(InputError, match="labels of nodes that are not there: n999"):
+        LLMBP(**settings(alike)).fit(graph, y={**known, "n999": "cat"})
+
+
+def test_class_names_as_an_array_but_not_as_a_set(alike):
+    own = settings(alike) | {"classes": np.array(CLASSES)}
+    assert LLMBP(**own).fit(alike.graph).classes_ == tuple(CLASSES)
+    model = LLMBP(**own)
+    with pytest.raises(InputError, match="a fixed order"):  # nobody knows a set's numbers
+        model.set_params(classes=set(CLASSES)).fit(alike.graph)
+    with pytest.raises(InputError, match=r"n_iter=2\.5"):
+        LLMBP(**settings(alike)).set_params(n_iter=2.5).fit(alike.graph)
+
+
+def test_few_shot_comparison_needs_no_class_names(alike):
+    x = alike.encode(alike.texts)  # somebody else's space: 16 dimensions, no encoder for names
+    own = {"labels": [CLASSES[k] for k in alike.y], "embeddings": x, "seeds": 2}
+
+    def no_encoder(texts):
+        raise AssertionError("class names were embedded")
+
+    table = compare_tag(alike.edges, shots=[5], encoder=no_encoder, arms=["raw", "bp"], **own)
+    assert table.shape == (4, 6)
+    wide = lambda names: np.eye(5)[: len(names)]  # noqa: E731
+    with pytest.raises(InputError, match="embeddings have 16 dimensions, class names 5"):
+        compare_tag(alike.edges, shots=[0], encoder=wide, arms=["raw"], **own)

@@ -125,6 +125,19 @@ def test_every_claim_can_fail(claim, changes, status):
     assert verdicts(**changes)[claim] == status
 
 
+def test_a_claim_that_holds_partly_says_why_first():
+    found = judge(STUDY, made_up(gain_em=-0.03, em_error=0.3))
+    for claim in ("C2", "C3"):
+        assert found[claim].sentence.startswith("Why partly: where somebody judges 100 edges")
+        assert "so neighbours of other classes are pulled together" in found[claim].sentence
+    assert found["C4"].sentence.startswith("Too far from the truth on debian-apps and ")
+    plain = judge(STUDY, made_up())
+    assert not any("Why" in v.sentence or "Too far" in v.sentence for v in plain.values())
+    near = judge(STUDY, made_up(appr=-0.017))["C6"].sentence
+    assert near.startswith("The short cut is -1.7")
+    assert "The short cut is" not in plain["C6"].sentence
+
+
 def test_nothing_finished_needs_more():
     found = judge(STUDY, Results([], Scale("cpu")))
     assert {v.status for v in found.values()} == {"needs more"}

@@ -13,7 +13,7 @@ from practicum.stats.cmi_test import (
     conditional_mean_importance,
     conditional_mean_test,
 )
-from practicum.stats.cmi_test.conditional_mean import holm_adjust, null_draws
+from practicum.stats.cmi_test.importance import holm_adjust, null_draws
 from practicum.stats.cmi_test.tables import column_names, encode_columns, pick_columns
 
 N = 100
@@ -36,15 +36,116 @@ def refused(match, *args, hint=None, **options):
 
 
 def test_x_a_copy_of_z_has_nothing_to_test(good):
+    """The null hypothesis holds whatever Y does: p is 1, and that is said aloud."""
     _, y, z = good
-    result = conditional_mean_test(z[:, :1], y, z, random_state=0)
-    assert np.isnan(result.pvalue)
+    with pytest.warns(UserWarning, match=r"'X\[0\]': it is a function of 'Z\[0\]': there is noth"):
+        result = conditional_mean_test(z[:, :1], y, z, random_state=0)
+    assert (result.pvalue, result.statistic, result.nothing_left) == (1.0, 0.0, "X")
     assert result.size_check is None
-    assert "adds no variation given Z (R² = 1)" in result.sentence()
+    assert not result.conclusive
+    assert result.sentence() == "X adds no variation given Z: there is nothing to test (p = 1)."
     assert "X[0]" in " ".join(result.notes)
-    half = conditional_mean_test(np.column_stack([z[:, 0], good[0][:, 0]]), y, z, random_state=0)
-    assert not np.isnan(half.pvalue)
-    assert "X column X[0]" in " ".join(half.notes).replace("'", "")
+
+
+def test_what_z_fixes_is_left_out_of_x_and_said(good):
+    x, y, z = good
+    alone = conditional_mean_test(x[:, 0], y, z, random_state=0)
+    with pytest.warns(UserWarning, match=r"X column 'X\[0\]': it is a .* left out"):
+        half = conditional_mean_test(np.column_stack([z[:, 0], x[:, 0]]), y, z, random_state=0)
+    assert (half.pvalue, half.statistic) == (alone.pvalue, alone.statistic)
+    assert half.nothing_left == ""
+    with pytest.warns(UserWarning, match=r"Y column 'Y\[1\]': .* left out"):
+        both = conditional_mean_test(x[:, 0], np.column_stack([y, -z[:, 1]]), z, random_state=0)
+    assert both.pvalue == alone.pvalue
+
+
+def whole_years(n=300):
+    rng = np.random.default_rng(1)
+    age = rng.integers(20, 66, n).astype(float)
+    income = np.exp(rng.normal(size=n))
+    return rng, pd.DataFrame({"age": age, "income": income})
+
+
+@pytest.mark.parametrize(
+    "made",
+    [
+        lambda z: z["age"] ** 2,
+        lambda z: np.sin(z["age"]),  # any function of whole numbers that repeat
+        lambda z: np.log(z["income"]),
+        lambda z: z["income"] > 1.0,
+        lambda z: z["income"].round(),
+        lambda z: z["age"] + z["income"],  # of two columns: the regression sees it
+        lambda z: pd.cut(z["age"], [0, 30, 40, 70], labels=["low", "mid", "high"]).astype(str),
+    ],
+)
+def test_functions_of_z_are_no_candidates(made):
+    """Y jumps with income: without this, 1[income > 1] is found in every run (of 40)."""
+    rng, z = whole_years()
+    y = 2.0 * (z["income"] > 1) + z["age"] / 20 + rng.normal(size=len(z))
+    with pytest.warns(UserWarning, match="nothing to test"):
+        result = conditional_mean_test(made(z), y, z, random_state=0)
+    assert (result.pvalue, result.nothing_left) == (1.0, "X")
+
+
+def test_a_nearly_exact_function_is_said_and_noise_is_not(recwarn):
+    rng, z = whole_years()
+    y = z["age"] / 20 + rng.normal(size=len(z))
+    result = conditional_mean_test(np.sqrt((z["income"] - 1) ** 2 + 0.1), y, z, random_state=0)
+    assert 0 < result.pvalue <= 1
+    assert "is nearly a function of Z (R² = 0.99" in " ".join(result.notes)
+    recwarn.clear()
+    rare = np.zeros(len(z))
+    rare[z["income"].to_numpy().argmax()] = 1.0  # one case is in order by chance
+    for x in (rng.normal(size=len(z)), z["age"] + rng.normal(0, 4, len(z)), rare):
+        assert conditional_mean_test(x, y, z, random_state=0).nothing_left == ""
+    assert not [w for w in recwarn if "function of" in str(w.message)]
+
+
+def test_a_y_that_z_fixes_leaves_nothing_to_predict(good):
+    x, _, z = good
+    with pytest.warns(UserWarning, match="nothing to test"):
+        result = conditional_mean_test(x, 2 * z[:, 0] - z[:, 1], z, random_state=0)
+    assert (result.pvalue, result.nothing_left) == (1.0, "Y")
+    assert (
+        result.sentence("x", "y", "z")
+        == "z already fixes y: nothing is left for x to predict (p = 1)."
+    )
+
+
+def test_what_is_inconclusive_is_warned_of(good, monkeypatch):
+    from practicum.stats.cmi_test import conditional_mean
+
+    monkeypatch.setattr(conditional_mean, "empirical_size", lambda *_: 0.3)
+    with pytest.warns(UserWarning, match="No conclusion about X: on 100 null data sets"):
+        conditional_mean_test(*good, random_state=0)
+
+
+def test_without_z_the_mean_itself_is_tested(good):
+    """The statistic is the pooled kernel against centred Y, rows all alike in Z."""
+    x, y, _ = good
+    from practicum.stats.cmi_test.kernels import pooled_kernel, standardise
+
+    result = conditional_mean_test(x, y, random_state=0)
+    kernel = pooled_kernel(standardise(x))
+    np.fill_diagonal(kernel, 0.0)
+    left = (y - y.mean()) / y.std(ddof=1) * N / (N - 1)  # the mean of the others taken off
+    assert result.statistic == pytest.approx(left @ kernel @ left / (N - 1))
+    assert result.pvalue < 0.01
+    assert conditional_mean_test(np.random.default_rng(9).normal(size=N), y).pvalue > 0.05
+    refused("Z has shape", x, y, np.empty((N, 0)), hint="None")
+
+
+def test_tensors_sparse_and_masked_arrays(good):
+    import scipy.sparse as sp
+    import torch
+
+    x, y, z = good
+    plain = conditional_mean_test(x, y, z, random_state=0)
+    tensors = [torch.tensor(v, requires_grad=True) for v in good]
+    assert conditional_mean_test(*tensors, random_state=0).statistic == plain.statistic
+    sparse = conditional_mean_test(x, y, sp.csr_matrix(z), random_state=0)
+    assert sparse.statistic == plain.statistic
+    refused("X column 'X\\[0\\]' has 1 missing value,", np.ma.masked_equal(x, x[3, 0]), y, z)
 
 
 def test_too_few_rows_and_lengths_that_differ(good):
@@ -179,6 +280,9 @@ def test_as_many_columns_as_rows_is_noted():
         ({"folds": 1}, "folds=1"),
         ({"random_state": -1}, "random_state=-1"),
         ({"n_boot": 5}, "n_boot=5"),
+        ({"n_boot": 99.5}, "n_boot=99.5"),
+        ({"draws": "many"}, "draws='many'"),
+        ({"n_check": -1}, "n_check=-1"),
         ({"regression": "forest"}, "regression='forest'"),
         ({"regression": 3}, "regression=3"),
         ({"generator": "gan"}, "generator='gan'"),
@@ -236,6 +340,13 @@ def test_importance_names_the_candidate(good):
     with pytest.raises(InputError, match="xx: no column 'xx'") as caught:
         conditional_mean_importance(frame, "y", "xx")
     assert "columns: y, x, flat, z" in caught.value.hint
+    frame["copy"] = 2 * frame["x"]
+    with pytest.warns(UserWarning, match="'x': it is a function of 'copy'"):
+        table = conditional_mean_importance(frame.drop(columns="flat"), "y", ["x", "z"])
+    assert table.loc["x", ["p", "p_adjusted", "conclusive"]].tolist() == [1.0, 1.0, False]
+    assert table.loc["z", "p_adjusted"] == table.loc["z", "p"]  # one test, not two
+    numbered = pd.DataFrame(np.column_stack([y, x[:, 0], z[:, 0]]))
+    assert conditional_mean_importance(numbered, 0, [1]).index.tolist() == [1]
     with pytest.raises(InputError, match="given: no column 'age'"):
         conditional_mean_importance(frame, "y", {"both": ["x", "z"]}, given="age")
 
@@ -249,6 +360,13 @@ def test_names_patterns_and_rest(tmp_path):
         pick_columns(columns, ["y"], ["y"])
     broken = tmp_path / "broken.csv"
     broken.write_bytes(b"\xff\xfe\x00")
+    latin = tmp_path / "latin.csv"
+    latin.write_bytes("stra\xdfe,x\n1,2\n".encode("latin-1"))
+    with pytest.raises(
+        InputError, match=r"latin\.csv is not UTF-8: byte 0xdf at offset 4"
+    ) as caught:
+        column_names(latin)
+    assert "iconv -f latin1" in caught.value.hint
     with pytest.raises(InputError, match=r"broken\.csv"):
         column_names(broken)
     with pytest.raises(InputError, match=r"none\.csv"):

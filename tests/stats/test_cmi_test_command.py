@@ -51,10 +51,18 @@ def test_a_copy_of_another_column_is_said_to_have_nothing_to_test(pay):
     frame = pd.read_csv(pay)
     frame.assign(years=frame["age"] * 2).to_csv(pay, index=False)
     options = ("--response", "wage", "--given", "degree,age")
-    assert "adds no variation given degree, age" in use(pay, *options, "--candidates", "years")
+    said = "years adds no variation given degree and age: there is nothing to test (p = 1)."
+    assert said in use(pay, *options, "--candidates", "years")
     both = use(pay, *options, "--candidates", "years,luck")
-    assert "years adds no variation given degree, age (R² = 1)" in both
-    assert "Note (years): no variation given Z" in both
+    assert said in both
+    assert "Note (years): no variation given Z in X column 'years': it is a function of" in both
+    luck = next(line.split() for line in both.splitlines() if line.startswith("luck"))
+    assert luck[1] == luck[2]  # one test, whatever the number of candidates
+
+
+def test_without_z(pay):
+    options = ("--response", "wage", "--candidates", "age", "--given", "none")
+    assert "Knowing nothing else, age still helps to predict the mean of wage" in use(pay, *options)
 
 
 def test_columns_can_be_ignored(pay):
@@ -79,13 +87,21 @@ def test_several_candidates_are_a_holm_table(pay, tmp_path):
     assert "No evidence that, knowing the rest, luck helps" in out
     assert "Only the mean is tested" in out
     assert page.stat().st_size > 1_000_000
+    text = page.read_text()
+    for words in ("Knowing the rest, degree still helps", "Self-check: share of null", "p (Holm)"):
+        assert words in text  # the page says what the terminal said
+    numbers = tmp_path / "out.csv"
+    use("test", pay, "--response", "wage", "--candidates", "degree,luck", "--out", numbers)
+    frame = pd.read_csv(numbers, index_col="candidate")
+    assert frame["p_adjusted"].tolist() == [2 * frame["p"]["degree"], frame["p"]["luck"]]
+    assert frame["given"]["degree"] == "luck, age and firm"
     joint = use("test", pay, "--response", "wage", "--candidates", "degree,luck", "--joint")
     assert "degree + luck still helps" in joint
 
 
 def test_groups_keep_rows_together(pay):
     out = use("test", pay, "--response", "wage", "--candidates", "luck", "--groups", "firm")
-    assert "degree, age" in out  # the groups' column is no covariate
+    assert "degree and age" in out  # the groups' column is no covariate
 
 
 def test_an_example_file_can_be_tested_as_it_says(tmp_path):
@@ -137,6 +153,21 @@ def test_missing_values_are_refused_or_dropped(pay):
     assert "Self-check" in use("test", pay, *options, "--missing", "drop")
 
 
+def test_a_cell_is_named_by_its_line_whatever_is_wrong_with_it(pay):
+    """Line 4 of the file, a blank line before it, in the reader's words and in the test's own."""
+    lines = pay.read_text().split("\n")
+    options = ("--response", "wage", "--candidates", "luck", "--given", "age")
+    for cell, words in (
+        ("", "line 4"),
+        ("forty", "line 4: 'forty'"),
+        ("1e200", "1e\\+200 in line 4"),
+    ):
+        values = lines[2].split(",")
+        pay.write_text("\n".join([*lines[:2], "", ",".join([cell, *values[1:]]), *lines[3:]]))
+        with pytest.raises(InputError, match=words):
+            use(pay, *options)
+
+
 def test_bad_input_is_named(pay, tmp_path):
     with pytest.raises(InputError, match=r"pay\.csv: --candidates: no column 'degre'"):
         use("test", pay, "--response", "wage", "--candidates", "degre")
@@ -168,7 +199,7 @@ def test_bad_input_files_are_named_with_the_cell(pay, tmp_path):
     refused("twins.csv", table.replace("degree", "luck", 1), "two columns are called 'luck'")
     lines = table.split("\n")
     lines[8] = "forty," + lines[8].split(",", 1)[1]
-    refused("stray.csv", "\n".join(lines), "'wage' is numeric but for row 8: 'forty'")
+    refused("stray.csv", "\n".join(lines), "'wage' is numeric but for line 9: 'forty'")
 
 
 @pytest.mark.parametrize(

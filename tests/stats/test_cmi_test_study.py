@@ -163,6 +163,28 @@ def test_a_persons_table_has_false_alarms_and_power(table):
     assert np.mean(power) > 0.5
 
 
+def test_a_table_names_the_columns_it_took_and_leaves_out_what_is_ignored(table, tmp_path):
+    frame = pd.read_csv(table)
+    path = tmp_path / "people.csv"
+    frame.assign(name=[f"p{i}" for i in range(150)], flat=1, gap=np.nan).to_csv(path, index=False)
+
+    def on(**options):
+        return study_on(ConditionalMeanStudy, UserData.of([path]), options)
+
+    study = on(ignore="name,ga*")
+    trial = next(iter(study.trials(Scale("smoke", 1))))
+    assert {role: trial[role] for role in "yxz"} == {"y": "e", "x": "a", "z": "b+c+d and 2 more"}
+    assert set(study.run(trial)) == {"power", "false_alarm"}
+    with pytest.raises(InputError, match="given column 'name' has 150") as caught:
+        on(ignore="gap")
+    assert "-o ignore=" in caught.value.hint
+    with pytest.raises(InputError, match="ignore: no column 'nam'"):
+        on(ignore="nam")
+    frame.assign(twice=2 * frame["a"]).to_csv(path, index=False)
+    with pytest.raises(InputError, match="nothing is left of the candidates"):
+        on(candidates="a", response="e")
+
+
 def test_bad_input_tables(table, tmp_path):
     def on(**options):
         return study_on(ConditionalMeanStudy, UserData.of([table]), options)

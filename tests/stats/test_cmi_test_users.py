@@ -108,7 +108,7 @@ def test_the_command_takes_semicolons_and_refuses_outputs_first(practicum, tmp_p
     use = ("use", "cmi-test", "t.csv", "--response", "y", "--candidates", "x", "--given", "z")
     assert "still helps" in practicum(*use, "--regression", "boosting").stdout
     assert "is a folder" in practicum(*use, "--out", tmp_path, code=2).stderr
-    assert "ends in .html" in practicum(*use, "--out", "p.png", code=2).stderr
+    assert "ends in .html or .csv" in practicum(*use, "--out", "p.png", code=2).stderr
     (tmp_path / "folder").mkdir()
     refused = practicum("use", "cmi-test", "folder", *use[3:], code=2)
     assert "No such command" not in refused.stderr

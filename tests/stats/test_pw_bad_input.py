@@ -38,6 +38,9 @@ def with_nan(rows):
         ([["a", "b"]], ["expected numbers"]),
         ([[1, 2], [3]], ["X"]),
         (cloud() + 1j, ["complex"]),
+        (cloud() * 1e160, ["e+160", "another unit"]),
+        (cloud() * 1e-200, ["stays within", "e-200", "another unit"]),
+        (np.ma.masked_greater(cloud(), 2.0), ["masked"]),
     ],
 )
 def test_bad_input_of_a_cloud_names_it_and_the_remedy(X, words):
@@ -110,6 +113,7 @@ def test_different_units_warn_with_the_ratio():
         ({"n_starts": 0}, ["n_starts=0"]),
         ({"max_iter": 0}, ["max_iter=0"]),
         ({"tol": -1.0}, ["tol=-1"]),
+        ({"random_state": -1}, ["random_state=-1"]),
     ],
 )
 def test_bad_input_options(options, words):
@@ -166,12 +170,13 @@ def test_bad_input_of_collections():
         ({"weights": [1.5, -0.5]}, "negative"),
         ({"weights": [0.9, 0.9]}, "sum to 1.8"),
         ({"n_support": 0}, "n_support=0"),
+        ({"n_support": 2.5}, "n_support=2.5"),
         ({"max_iter": -1}, "max_iter=-1"),
     ],
 )
 def test_bad_input_of_the_barycenter(parameters, words):
     with pytest.raises(InputError, match=words):
-        PWBarycenter(**parameters).fit([cloud(), cloud(seed=1)])
+        PWBarycenter().set_params(**parameters).fit([cloud(), cloud(seed=1)])
 
 
 def test_torch_like_tensors_are_brought_to_the_host():
@@ -190,3 +195,41 @@ def test_torch_like_tensors_are_brought_to_the_host():
 
     X = cloud()
     assert procrustes_wasserstein(Tensor(X), X, Tensor(np.full(20, 1 / 20))).squared < 1e-12
+
+
+@pytest.mark.parametrize("unit", [1e90, 1e-90])
+def test_the_unit_does_not_matter(unit):
+    """PW is homogeneous of degree one, as far as squares can be held."""
+    plain = procrustes_wasserstein(cloud(), cloud(seed=1))
+    scaled = procrustes_wasserstein(cloud() * unit, cloud(seed=1) * unit)
+    assert scaled.distance / unit == pytest.approx(plain.distance, rel=1e-9)
+    assert procrustes_wasserstein(cloud(), cloud(seed=1), scale=True).distance == pytest.approx(
+        procrustes_wasserstein(cloud() * unit, cloud(seed=1) * unit, scale=True).distance
+    )
+
+
+def test_extreme_coordinates_in_a_collection_name_their_cloud():
+    for function in (pw_pairwise, PWBarycenter().fit):
+        with pytest.raises(InputError, match=r"clouds\[1\] reaches .*e\+160"):
+            function([cloud(), cloud() * 1e160])
+
+
+def test_coincident_points_are_at_distance_zero_exactly():
+    """Five threes have the mean 3.0000000000000004; what that leaves is no distance."""
+    result = procrustes_wasserstein(np.full((5, 2), 3.0), np.full((5, 2), 0.1))
+    assert (result.distance, result.degenerate) == (0.0, True)
+
+
+def test_bad_input_of_transform_and_pairwise():
+    result = procrustes_wasserstein(cloud(), cloud(seed=1))
+    assert result.transform(cloud()[0]).shape == (2,)
+    with pytest.raises(InputError, match=r"shape \(20, 3\), 2 coordinates each"):
+        result.transform(cloud(d=3))
+    with pytest.raises(InputError, match="p and q are weights of a single pair"):
+        pw_pairwise([cloud(), cloud(seed=1)], p=np.full(20, 1 / 20))
+    with pytest.raises(InputError, match="no condensed form"):
+        pw_pairwise([cloud()], others=[cloud()], condensed=True)
+    with pytest.raises(InputError, match="others have 3 coordinates per point, clouds have 2"):
+        pw_pairwise([cloud()], others=[cloud(d=3)])
+    with pytest.raises(InputError, match=r"others\[0\] has NaN"):
+        pw_pairwise([cloud()], others=[with_nan([0])])

@@ -131,6 +131,20 @@ def test_transform_brings_clouds_into_the_common_pose():
         assert ot.emd2([], [], ot.dist(mean.support_, aligned)) < 4 * 0.02**2
 
 
+def test_distances_of_the_inputs_and_weights_of_their_points():
+    X = cloud(30)
+    clouds = [*noisy_copies(X, 4), 2 * X]
+    weights = [rng(i).dirichlet(np.full(30, 5.0)) for i in range(5)]
+    mean = PWBarycenter()
+    aligned = mean.fit_transform(clouds, cloud_weights=weights)
+    assert mean.distances_.argmax() == 4
+    np.testing.assert_allclose(np.mean(mean.distances_**2), mean.objective_[-1])
+    for points, q, distance in zip(aligned, weights, mean.distances_, strict=True):
+        np.testing.assert_allclose(q @ points, 0.0, atol=1e-9)  # centred by its own weights
+        cost = ot.emd2(mean.weights_, q, ot.dist(mean.support_, points))
+        assert cost <= distance**2 * (1 + 1e-9)
+
+
 def test_without_reflections_a_mirrored_input_stays_apart():
     X = cloud(30)
     clouds = [X, X * [1.0, -1.0]]

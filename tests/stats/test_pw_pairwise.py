@@ -51,3 +51,14 @@ def test_one_cloud_has_no_distances():
 def test_an_array_of_clouds_is_a_list_of_clouds():
     stack = np.random.default_rng(0).normal(size=(3, 6, 2))
     np.testing.assert_array_equal(pw_pairwise(stack), pw_pairwise(list(stack)))
+
+
+def test_distances_from_one_list_to_another():
+    rng = np.random.default_rng(3)
+    new, known = ([rng.exponential(size=(n, 2)) for n in sizes] for sizes in ((9, 12), (9, 8, 11)))
+    weights = [rng.dirichlet(np.ones(len(c))) for c in known]
+    table = pw_pairwise(new, others=known, other_weights=weights)
+    expected = [
+        [procrustes_wasserstein(x, y, q=q).distance for y, q in zip(known, weights)] for x in new
+    ]
+    np.testing.assert_allclose(table, expected, rtol=1e-9)

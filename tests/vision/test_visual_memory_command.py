@@ -199,3 +199,17 @@ def test_bad_input_memories_and_folders(photos, store, tmp_path):
     assert "labels from --label" in out
     with pytest.raises(InputError, match=r"1 image: in x\.vm already"):
         run("add", photos / "dark" / "1.png", "--store", "x.vm", "--label", "d")
+
+
+def test_own_images_are_measured_against_the_others_only(store, photos):
+    """Three rows, two of them equal: 0 and 1 from the others, not 0, 0 and 1."""
+    from practicum.vision.visual_memory import hygiene
+
+    memory = VisualMemory()
+    memory.add(np.array([[1.0, 0], [1.0, 0], [0, 1.0]]), labels=["a", "a", "b"])
+    own = hygiene.strangeness(memory.neighbours.leave_one_out(2, first=200)[0])
+    assert own.tolist() == [0.5, 0.5, 1.0]
+    assert len(memory.neighbours.leave_one_out(2, first=1)[0]) == 1
+    out = run("ask", store, photos / "dark" / "0.png", "-k", 3)
+    assert "nearest 15 images" in out  # as many others as each of the 16 has
+    assert "the first 16, each to the others" in out

@@ -437,7 +437,7 @@ def test_vectors_of_other_programs(tmp_path):
 
 
 def test_segments_beyond_the_first(tmp_path, monkeypatch):
-    for module in ("store", "memory", "audit"):
+    for module in ("segments", "store", "erasing", "audit"):
         monkeypatch.setattr(f"practicum.vision.visual_memory.{module}.SEGMENT", 16)
     X = np.random.default_rng(0).standard_normal((100, 8))
     with VisualMemory(tmp_path / "m.vm") as memory:
@@ -457,3 +457,90 @@ def test_segments_beyond_the_first(tmp_path, monkeypatch):
     with VisualMemory(tmp_path / "m.vm") as memory:
         assert memory.verify_erased(X[[3, 40, 99]]).clean
         np.testing.assert_array_equal(memory.kneighbors(X[:9], 5)[0], expected[0])
+
+
+# --- what people hand over, and views of the past ------------------------------------------------
+
+
+def test_what_was_erased_is_gone_from_views_that_were_taken_before(digits):
+    X, y = digits
+    memory = VisualMemory(k=5)
+    ids = memory.add(X[:20], labels=y[:20])
+    memory.snapshot("monday")
+    view, approximate = memory.at("monday"), memory.at("monday")
+    approximate.index = "hnsw"
+    approximate.kneighbors(X[0], 3)
+    memory.remove(ids[:5])
+    for one in (view, approximate):
+        found = one.kneighbors(X[:5], 15)[1]
+        assert set(found.ravel()) == set(ids[5:])
+        assert len(one) == 15
+        assert one.predict(X[6:7], k=1).tolist() == [y[6]]
+
+
+def test_queries_and_rows_come_in_the_types_of_the_field(memory, digits):
+    torch = pytest.importorskip("torch")
+    X, y = digits
+    expected = memory.predict(X[700:703]).tolist()
+    for Q in (
+        torch.tensor(X[700:703]),
+        pd.DataFrame(X[700:703]),
+        list(X[700:703]),
+        X[700:703].tolist(),
+        [torch.tensor(x) for x in X[700:703]],
+    ):
+        assert memory.predict(Q).tolist() == expected
+    assert memory.predict(list(X[700].astype(np.float32))).tolist() == expected[:1]
+    other = VisualMemory(k=20)
+    index = np.arange(5000, 5600)  # of a frame that was filtered: no positions
+    other.add(
+        torch.tensor(X[:600]),
+        labels=torch.tensor(y[:600]),
+        ids=pd.Series(memory.ids, index=index),
+        meta={"group": pd.Series(["a"] * 600, index=index)},
+    )
+    assert other.digest == memory.digest
+    assert other.ids == memory.ids
+
+
+def test_ids_of_images_may_be_a_series_whose_index_is_no_position():
+    from PIL import Image
+
+    from practicum.models.vision import get
+
+    pictures = [Image.new("RGB", (9, 9), c) for c in ("red", "blue")]
+    memory = VisualMemory(encoder=get("pixels", cache=None))
+    index = [1, 0]  # by the index instead of by position the two would change places
+    memory.add(
+        images=pictures,
+        labels=pd.Series(["r", "b"], index=index),
+        ids=pd.Series(["red", "blue"], index=index),
+    )
+    assert memory.frame()[["id", "label"]].to_numpy().tolist() == [["red", "r"], ["blue", "b"]]
+
+
+@pytest.mark.parametrize(
+    ("act", "words"),
+    [
+        (lambda m: m.predict([]), "there is no query"),
+        (lambda m: m.predict([[1.0, 2.0], [1.0]]), "not of one length"),
+        (lambda m: m.remove(3), "ids=3"),
+    ],
+)
+def test_bad_input_of_other_types_is_refused_in_words(memory, act, words):
+    from practicum.errors import InputError
+
+    with pytest.raises(InputError, match=words):
+        act(memory)
+
+
+def test_a_snapshot_neither_reads_rows_nor_builds_an_index_again(digits):
+    X, y = digits
+    memory = VisualMemory(k=5, index="hnsw")
+    memory.add(X[:50], labels=y[:50])
+    memory.kneighbors(X[0], 3)
+    index, epoch = memory.neighbours._derived, memory.table.epoch
+    memory.snapshot("monday")
+    memory.kneighbors(X[0], 3)
+    assert memory.neighbours._derived is index
+    assert memory.table.epoch == epoch

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from practicum.errors import InputError
 from practicum.vision.visual_memory.derived import KINDS, DerivedIndex
 from practicum.vision.visual_memory.search import nearest, normalised
-from practicum.vision.visual_memory.store import Segments
+from practicum.vision.visual_memory.segments import Segments
 
 
 def brute(queries, rows, k):
@@ -106,7 +106,7 @@ def test_half_precision_rows_are_searched_as_they_are_stored():
 
 
 def test_segments_behave_as_one_array(tmp_path, monkeypatch):
-    monkeypatch.setattr("practicum.vision.visual_memory.store.SEGMENT", 10)
+    monkeypatch.setattr("practicum.vision.visual_memory.segments.SEGMENT", 10)
     rows = np.random.default_rng(0).standard_normal((37, 4)).astype(np.float32)
     for folder in (None, tmp_path):
         segments = Segments(4, "float32", folder)

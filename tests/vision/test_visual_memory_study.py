@@ -152,6 +152,9 @@ def test_v8_fails_when_distance_does_not_separate():
 
     assert study.claim_strangers(made(0.96, 0.97)).status == "reproduced"
     assert study.claim_strangers(made(0.7, 0.97)).status == "partly"
+    words = study.claim_strangers(made(0.7, 0.97)).sentence
+    assert words.startswith("Why partly: as raw pixels the 8 hides (0.70)")
+    assert "Why" not in study.claim_strangers(made(0.96, 0.97)).sentence
     assert study.claim_strangers(made(0.7, 0.7)).status == "not reproduced"
 
 

@@ -140,7 +140,9 @@ class CleanEdges:
     edges : int64, shape (e, 2)
     weights : float64, shape (e,), or None
     n_loops, n_repeated : int
-        Self-loops dropped; pairs given more than once (in either direction) merged.
+        Self-loops dropped; pairs given more than once (in either direction) merged. Where every
+        edge came in both directions, as PyTorch Geometric and symmetric matrices hold undirected
+        graphs, the second direction is no repetition.
     """
 
     edges: np.ndarray
@@ -201,14 +203,20 @@ def clean_edges(edges: Any, n_nodes: int, weights: Any = None, *, rows: bool = F
                 f"edge {bad[0]} has the weight {strength[bad[0]]:g}; positive expected"
             )
     loops = pairs[:, 0] == pairs[:, 1]
-    pairs = np.sort(pairs[~loops], axis=1)
+    given = pairs[~loops]
+    pairs = np.sort(given, axis=1)
     keys, inverse = np.unique(pairs[:, 0] * n_nodes + pairs[:, 1], return_inverse=True)
     clean = np.stack([keys // max(n_nodes, 1), keys % max(n_nodes, 1)], axis=1)
     if strength is not None:
         merged = np.zeros(len(clean))
         np.maximum.at(merged, inverse, strength[~loops])
         strength = merged
-    return CleanEdges(clean, strength, int(loops.sum()), len(pairs) - len(clean))
+    extra = len(given) - len(clean)
+    if extra >= len(clean):
+        directed = len(np.unique(given[:, 0] * n_nodes + given[:, 1]))
+        if directed == 2 * len(clean):
+            extra = len(given) - directed
+    return CleanEdges(clean, strength, int(loops.sum()), extra)
 
 
 def _pairs(edges: Any, rows: bool) -> Int[np.ndarray, "e 2"]:
@@ -228,7 +236,10 @@ def _pairs(edges: Any, rows: bool) -> Int[np.ndarray, "e 2"]:
         return array.astype(np.int64)
     if array.ndim == 2 and array.shape[0] == 2:
         return array.T.astype(np.int64)
-    raise InputError(f"edges have shape {array.shape}", "(edges, 2) or (2, edges) is expected")
+    hint = "(edges, 2) or (2, edges) is expected"
+    if array.ndim == 2 and array.shape[0] == array.shape[1]:
+        hint = "an adjacency matrix? hand it over as scipy.sparse.csr_array(matrix)"
+    raise InputError(f"edges have shape {array.shape}", hint)
 
 
 def text_graph(
@@ -312,7 +323,7 @@ def _labels(
     values = [None if _unknown(v) else v for v in _plain(labels)]
     numeric = all(v is None or isinstance(v, int | float) for v in values)
     if classes is None:
-        names = tuple(sorted({_name(v) for v in values if v is not None}))
+        names = tuple(sorted({_name(v) for v in values if v is not None}, key=_order))
     else:
         names = tuple(map(str, classes))
     if numeric and classes is not None:
@@ -332,6 +343,11 @@ def _labels(
 def _name(value: Any) -> str:
     """A label as its owner writes it: 3.0 (from a column with gaps) is 3."""
     return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
+
+
+def _order(name: str) -> tuple[float, str]:
+    """2 before 10, so that classes 0 to C - 1 keep their numbers; words by the alphabet."""
+    return (int(name), name) if re.fullmatch(r"-?[0-9]{1,15}", name) else (math.inf, name)
 
 
 def _plain(values: Any) -> list[Any]:

@@ -26,6 +26,7 @@ TAIL_SHARE = 0.25  # of delta, spent on the exact limits for few exceedances
 TAIL_DECAY = 1.5  # share of the limit for i exceedances: (i + 1)^-1.5 / zeta(1.5)
 TAIL_REACH = 0.1  # beyond this share of clients the constant width is the smaller one
 
+ROUNDING = 1e-9  # of levels that are sums of steps
 DECIMALS = 6  # rates with more are taken as they are; single precision has about as many
 ROUNDED_BY_CHANCE = 1e-4  # exact shares of n samples look rounded less often than this
 DISTINCT = 4  # rates, at least, before they are said to look rounded
@@ -48,12 +49,18 @@ def as_number(value: object, name: str) -> float:
 def as_numbers(values: object, name: str) -> np.ndarray:
     """``values`` as an array of floats, or an error that names it.
 
+    A masked entry is a missing number, not the number under the mask.
+
     Raises
     ------
     InputError
         Something among them is not a number, or rows have different lengths.
     """
+    if hasattr(values, "detach"):  # a tensor, which may be on a device or part of a graph
+        values = values.detach().cpu()
     try:
+        if isinstance(values, np.ma.MaskedArray):
+            return values.astype(float).filled(math.nan)
         return np.asarray(values, dtype=float)
     except (TypeError, ValueError, OverflowError):
         found = np.shape(values) if isinstance(values, np.ndarray) else str(values)[:40]
@@ -74,6 +81,24 @@ def check_delta(delta: float, limit: float = 1.0) -> float:
         hint = f"5 % is delta=0.05, not {delta}" if delta >= 1 else "0.05 is usual"
         raise InputError(f"delta is {delta}; a probability between 0 and {limit:g} expected", hint)
     return float(delta)
+
+
+def check_levels(levels: np.ndarray) -> None:
+    """Levels of a risk in [0, 1], or an error that says what was meant.
+
+    By definition nobody has a risk above 1 and everybody one of at least 0, so a level outside is
+    answered 0 or 1 whatever the clients do: it is a percentage, or a level of another loss.
+
+    Raises
+    ------
+    InputError
+        A level below 0 or above 1 (by more than rounding).
+    """
+    outside = levels[~((levels >= -ROUNDING) & (levels <= 1 + ROUNDING))]
+    if len(outside):
+        first = float(outside[0])
+        hint = f"{first:g} % is {first / 100:g}" if 1 < first <= 100 else None
+        raise InputError(f"level is {first:g}; a risk between 0 and 1 expected", hint)
 
 
 def dkw_half_width(n_clients: int, delta: float = 0.05, side: Side = "two") -> float:

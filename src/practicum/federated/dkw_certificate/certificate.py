@@ -10,7 +10,7 @@ import numpy as np
 from jaxtyping import Float
 
 from practicum.errors import InputError
-from practicum.federated.dkw_certificate.bands import as_number
+from practicum.federated.dkw_certificate.bands import as_number, check_levels
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -22,6 +22,31 @@ BLUE, ORANGE, GREEN, GREY = "#0072B2", "#D55E00", "#009E73", "#7F7F7F"
 def count(n_clients: int) -> str:
     """``1 client``, ``2 clients``."""
     return f"{n_clients} client{'s' * (n_clients != 1)}"
+
+
+def at_most(bound: float, digits: int = 3) -> str:
+    """A bound in few digits, rounded up: rounded to the nearest it might promise too much.
+
+    Examples
+    --------
+    >>> at_most(36.61), at_most(0.2), at_most(100.0)
+    ('36.7', '0.2', '100')
+    """
+    if not bound or not math.isfinite(bound):
+        return f"{bound:g}"
+    unit = 10.0 ** (math.floor(math.log10(abs(bound))) + 1 - digits)
+    return f"{math.ceil(bound / unit - 1e-6) * unit:.{digits}g}"
+
+
+def at_least(bound: float, digits: int = 3) -> str:
+    """A bound from below, rounded down.
+
+    Examples
+    --------
+    >>> at_least(9.499), at_least(0.0)
+    ('9.49', '0')
+    """
+    return "0" if bound == 0 else at_most(-bound, digits).lstrip("-")
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,7 +88,7 @@ class Certificate:
     (0.38, 0.359, 0.28)
     >>> print(seen.sentence(0.3))
     With confidence 95 %, in every network within chi-square divergence 0.2 of the one seen, at most
-    38 % of the clients have risk 0.3 or more, and the mean risk is at most 0.28 (300 clients).
+    38 % of the clients have risk 0.3 or more, and the mean risk is at most 0.281 (300 clients).
     """
 
     levels: np.ndarray
@@ -89,15 +114,45 @@ class Certificate:
     def __hash__(self) -> int:
         return hash((self.method, self.divergence, self.eps, self.delta, self.K, self.mean_upper))
 
-    def at(self, level: float) -> float:
-        """Bound on P(risk >= level): the one of the next lower level of the grid."""
-        if math.isnan(as_number(level, "level")):
+    def __repr__(self) -> str:
+        ball = "no shift" if self.divergence == "none" else f"{self.divergence} {self.eps:g}"
+        words = f"{self.method}, {ball}, delta={self.delta:g}, K={self.K}"
+        return f"Certificate({words}, {len(self.levels)} levels, mean_upper={self.mean_upper:.3g})"
+
+    @property
+    def bounded(self) -> bool:
+        """Whether risks are known to lie in [0, 1]."""
+        return math.isfinite(self.mean_upper)
+
+    def _checked(self, level: float) -> float:
+        value = as_number(level, "level")
+        if math.isnan(value):
             raise InputError(f"level is {level}; a risk expected")
-        place = int(np.searchsorted(self.levels, level, "right")) - 1
+        if self.bounded:
+            check_levels(np.array([value]))
+        return value
+
+    def at(self, level: float) -> float:
+        """Bound on P(risk >= level): the one of the next lower level of the grid.
+
+        Raises
+        ------
+        InputError
+            Not a number, or a level that no risk in [0, 1] has (30 for 30 %): losses without an
+            upper bound have a bound at any level.
+        """
+        place = int(np.searchsorted(self.levels, self._checked(level), "right")) - 1
         return float(self.upper[place]) if place >= 0 else 1.0
 
     def lower_at(self, level: float) -> float:
-        """Lower bound on P(risk >= level): the one of the next higher level of the grid."""
+        """Lower bound on P(risk >= level): the one of the next higher level of the grid.
+
+        Raises
+        ------
+        InputError
+            As :meth:`at`.
+        """
+        level = self._checked(level)
         place = int(np.searchsorted(self.levels, level, "left"))
         reached = self.lower is not None and place < len(self.levels)
         return float(self.lower[place]) if reached else 0.0  # type: ignore[index]
@@ -147,12 +202,18 @@ class Certificate:
         return f"{lead}, in every network within {ball} {self.eps:g} of the one seen"
 
     def sentence(self, level: float) -> str:
-        """The statement at one level, in words."""
+        """The statement at one level, in words.
+
+        Raises
+        ------
+        InputError
+            As :meth:`at`.
+        """
         mean = ""
         if math.isfinite(self.mean_upper):
-            mean = f", and the mean risk is at most {self.mean_upper:.3g}"
+            mean = f", and the mean risk is at most {at_most(self.mean_upper)}"
         return (
-            f"{self.scope}, at most {100 * self.at(level):.3g} % of the clients have risk "
+            f"{self.scope}, at most {at_most(100 * self.at(level))} % of the clients have risk "
             f"{level:g} or more{mean} ({count(self.K)})."
         )
 

@@ -22,6 +22,7 @@ from practicum.federated.dkw_certificate.bands import (
     as_number,
     as_numbers,
     check_delta,
+    check_levels,
     count_errors,
     dkw_half_width,
     tail_upper,
@@ -166,13 +167,22 @@ def _warn_if_few(n_clients: int, delta: float, least: float) -> None:
 
 
 def _grid(levels: object, r: np.ndarray, top: float) -> np.ndarray:
-    if levels is None:
+    bounded = math.isfinite(top)
+    if levels is None and bounded:
         # k / 1000, so that the level 0.205 is the number a client with 41 errors in 200 reports
-        return np.arange(1001) / 1000 * (1.0 if math.isfinite(top) else float(r.max()))
+        return np.arange(1001) / 1000
+    if levels is None:
+        # losses may lie below 0; beyond the last level lies nobody who was seen
+        low, high = min(0.0, float(r.min())), float(r.max())
+        grid = np.unique(low + np.arange(1001) / 1000 * (high - low))
+        grid[-1] = high
+        return np.append(grid, np.nextafter(high, math.inf))
     grid = as_numbers(levels, "levels")
     ascending = grid.ndim == 1 and len(grid) and (np.diff(grid) > 0).all()
     if not ascending or not np.isfinite(grid).all():
         raise InputError("levels must be a list of ascending numbers")
+    if bounded:
+        check_levels(grid)
     return grid
 
 
@@ -198,7 +208,7 @@ def dkw_band(
     delta : float
     side : {"two", "upper", "lower"}
     levels : array, shape (G,), optional
-        0 to 1 in thousandths by default.
+        In [0, 1], ascending; thousandths by default.
 
     Returns
     -------
@@ -277,7 +287,8 @@ def certify(
         sizes may be fixed by hand); ``program`` is the published one, which is *not* valid for
         large K (see :mod:`program`).
     levels : array, shape (G,), optional
-        0 to 1 in thousandths by default.
+        In [0, 1] (``unbounded``: any), ascending; by default thousandths, of the range of the
+        losses that were seen if they are ``unbounded``.
     lipschitz : float, optional
         Wasserstein: L with ``|R(P) - R(P')| <= L W(P, P')``.
     curves : RobustCurves, optional
@@ -302,7 +313,8 @@ def certify(
     ------
     InputError
         Risks outside [0, 1] (percentages, unbounded losses), missing numbers, error rates that are
-        no shares of n, an eps that is negative, infinite or a percentage, delta outside (0, 1/2],
+        no shares of n, levels outside [0, 1] or not ascending, an eps that is negative, infinite or
+        a percentage, delta outside (0, 1/2],
         an unknown divergence or method, arguments that do not belong to them, or curves that start
         below the risks.
 
@@ -346,10 +358,11 @@ def certify(
         tail = source_tail(r, sizes, delta, losses, band)
     source = tail(grid)
     if divergence == "wasserstein":
-        values, mass = tail.law(top)
+        # where losses have no top, who lies beyond all that were seen reaches every level
+        values, mass = tail.law(max(grid[-1], r.max()) if unbounded else top)
         budget = float(lipschitz or 0.0) * eps
         upper = transport_tail(values, grid, budget, mass)
-        mean = min(top, float(values @ mass) + budget)
+        mean = math.inf if unbounded else min(top, float(values @ mass) + budget)
     else:
         upper = worst_case_tail(source, eps, divergence)
         mean = math.inf if unbounded else _mean(tail, eps, divergence)
@@ -491,8 +504,7 @@ def affordable_shift(
         raise InputError(f"share is {share}; a share of the clients between 0 and 1 expected")
     check_delta(delta, 0.5 + 1e-12)
     levels = np.atleast_1d(as_numbers(level, "level"))
-    if not ((levels >= 0) & (levels <= 1)).all():
-        raise InputError(f"level is {level}; a risk between 0 and 1 expected")
+    check_levels(levels)
     r, sizes, names, _ = _clients(risks, n, delta, few, False, clients)
     if losses == "01" and sizes is not None:
         count_errors(r, sizes, names)

@@ -23,7 +23,7 @@ from practicum.federated.dkw_certificate.bands import (
     dkw_quantile,
     rounded_to,
 )
-from practicum.federated.dkw_certificate.certificate import Certificate, count
+from practicum.federated.dkw_certificate.certificate import Certificate, at_least, at_most, count
 from practicum.federated.dkw_certificate.certification import (
     Divergence,
     Few,
@@ -36,6 +36,7 @@ from practicum.federated.dkw_certificate.fleets import ModelName, image_fleet
 from practicum.federated.dkw_certificate.robust_curves import RobustCurves
 from practicum.federated.dkw_certificate.shift import estimate_shift
 from practicum.federated.dkw_certificate.worst_case import FDivergence
+from practicum.study.command import notes
 from practicum.study.plots import add_ribbon, colours, new_figure, style
 from practicum.study.report import write_atomically, write_figures
 
@@ -72,7 +73,7 @@ Level = Annotated[
     list[float] | None,
     typer.Option(
         help="Risk level to report (repeatable); in percent with --percent.",
-        show_default="0.1, 0.2, 0.3, 0.5",
+        show_default="0.1, 0.2, 0.3, 0.5; unbounded: quantiles of what was seen",
     ),
 ]
 LossKind = Annotated[
@@ -127,12 +128,12 @@ def certify_command(
         percent=percent,
         unbounded=unbounded,
     )
-    levels = _levels(level, percent, unbounded)
+    levels = _levels(level, percent, found.risks if unbounded else None)
     kind = losses or _loss_kind(found)
     sizes = None if unbounded else found.n
-    notes = [*_used(found, kind, method, unbounded), *_percent_note(level, percent)]
-    print("\n".join(notes))
-    with _notes(), _in_words_of_the_command_line(file, found):
+    used = [*_used(found, kind, method, unbounded), *_percent_note(level, percent)]
+    print("\n".join(used))
+    with notes(), _in_words_of_the_command_line(file, found):
         certificate = certify(
             found.risks,
             sizes,
@@ -152,7 +153,7 @@ def certify_command(
     about = {
         "about": "the true risks" if sizes is not None else "the reported numbers",
         "column": found.column,
-        "notes": notes,
+        "notes": used,
     }
     if out:
         # with finite samples the reported numbers are not the risks themselves
@@ -186,11 +187,11 @@ def band(
         )
     found = read_risks(file, column=column, percent=percent)
     levels = _levels(level, percent)
-    notes = [_direction(found), "The band is about the numbers as they are reported."]
+    used = [_direction(found), "The band is about the numbers as they are reported."]
     if found.n is not None:
-        notes.append(f"Sample sizes: column {found.n_column!r} is not used; see certify.")
-    print("\n".join(notes + _percent_note(level, percent)))
-    with _notes(), _in_words_of_the_command_line(file, found):
+        used.append(f"Sample sizes: column {found.n_column!r} is not used; see certify.")
+    print("\n".join(used + _percent_note(level, percent)))
+    with notes(), _in_words_of_the_command_line(file, found):
         certificate = dkw_band(found.risks, delta)
     width = dkw_half_width(len(found.risks), delta)
     print(f"{count(len(found.risks))}: the band is {width:.4f} wide on either side.")
@@ -201,7 +202,7 @@ def band(
         ends += " to " + ("unbounded above" if high == math.inf else f"{high:.4g}")
         print(f"The {prob:g} quantile of the clients' reported risks: {ends}.")
     if out:
-        about = {"about": "the reported numbers", "column": found.column, "notes": notes}
+        about = {"about": "the reported numbers", "column": found.column, "notes": used}
         _write(certificate, levels, out, {"certified": True, **about})
     if plot:
         _draw({"Band": _picture(certificate)}, plot, f"DKW band from {file.name}")
@@ -238,7 +239,7 @@ def afford(
     print("\n".join([*_used(found, kind, "exact", False), *_percent_note(asked, percent)]))
     options: dict[str, Any] = {"delta": delta, "losses": kind, "few": few}
     options["clients"] = found.labels
-    with _notes(), _in_words_of_the_command_line(file, found):
+    with notes(), _in_words_of_the_command_line(file, found):
         largest = affordable_shift(
             found.risks, found.n, level=risk, share=share, divergence=divergence, **options
         )[0]
@@ -250,7 +251,7 @@ def afford(
         )
     else:
         print(
-            f"In every network within {divergence} {largest:.4g} of this one, at most "
+            f"In every network within {divergence} {at_least(largest, 4)} of this one, at most "
             f"{100 * share:g} % of the clients have risk {risk:g} or more (confidence "
             f"{100 * (1 - delta):g} %)."
         )
@@ -312,7 +313,7 @@ def simulate(
     fleet = image_fleet(data, model=model, seed=seed, folder=folder)
     errors, sizes = fleet.draw(samples, n_clients=clients, rng=np.random.default_rng(seed))
     eps = fleet.radius(divergence)
-    with _notes():
+    with notes():
         certificate = certify(
             errors, sizes, eps=eps, divergence=divergence, delta=delta, losses="01", few="keep"
         )
@@ -355,15 +356,25 @@ def _check_wasserstein(divergence: str, lipschitz: float | None, curves: Path | 
         )
 
 
-def _levels(asked: list[float] | None, percent: bool, unbounded: bool = False) -> list[float]:
-    """Risk levels as fractions, checked; the usual ones where none are named."""
+def _levels(
+    asked: list[float] | None, percent: bool, unbounded: np.ndarray | None = None
+) -> list[float]:
+    """Risk levels as fractions, checked; the usual ones where none are named.
+
+    Of losses without an upper bound (``unbounded``: those that were seen) no level is usual: the
+    losses that half, a quarter, a tenth and a twentieth of the clients seen reach, rounded.
+    """
+    if not asked and unbounded is not None:
+        reached = np.quantile(unbounded, [0.5, 0.75, 0.9, 0.95])
+        return list(dict.fromkeys(float(f"{level:.2g}") for level in reached))
     if not asked:
         return list(LEVELS)
-    top = math.inf if unbounded else 100.0 if percent else 1.0
+    top = math.inf if unbounded is not None else 100.0 if percent else 1.0
+    low = -math.inf if unbounded is not None else 0.0
     for level in asked:
-        if not (0 <= level <= top and math.isfinite(level)):
+        if not (low <= level <= top and math.isfinite(level)):
             ends = "0 to 100, in percent like the file," if percent else "0 to 1"
-            hint = "0 or more expected" if unbounded else f"{ends} expected"
+            hint = "a number expected" if unbounded is not None else f"{ends} expected"
             if 1 < level <= 100 and not percent:
                 hint += f"; {level:g} % is --level {level / 100:g}"
             raise InputError(f"--level is {level:g}; it is no risk", hint)
@@ -422,15 +433,6 @@ def _used(found: ClientRisks, kind: Losses, method: str, unbounded: bool) -> lis
 # --- helpers -------------------------------------------------------------------------------------
 
 
-class _notes(warnings.catch_warnings):
-    """Warnings of the method as plain lines."""
-
-    def __enter__(self) -> None:
-        super().__enter__()
-        warnings.simplefilter("always", UserWarning)
-        warnings.showwarning = lambda message, *_: print(f"Note: {message}.")  # type: ignore[assignment]
-
-
 @contextmanager
 def _in_words_of_the_command_line(file: Path, found: ClientRisks) -> Iterator[None]:
     """Errors name the file and column or the option; ``few="keep"`` becomes ``--few keep``."""
@@ -462,26 +464,24 @@ def _own_curves(path: Path, found: ClientRisks) -> RobustCurves:
 def _report(certificate: Certificate, levels: list[float]) -> None:
     print(f"{certificate.scope} ({count(certificate.K)}):")
     for level in sorted(levels):
-        share = certificate.at(level)
-        print(f"  at most {100 * share:.3g} % of the clients have risk {level:g} or more")
+        share = at_most(100 * certificate.at(level))
+        print(f"  at most {share} % of the clients have risk {level:g} or more")
     for prob in (0.05, 0.1, 0.25):
         risk = certificate.quantile(prob)
         if math.isfinite(risk):
-            print(f"  at most {100 * prob:g} % of the clients have risk {risk:.3g} or more")
+            print(f"  at most {100 * prob:g} % of the clients have risk {at_most(risk)} or more")
     if math.isfinite(certificate.mean_upper):
-        print(f"  the mean risk is at most {certificate.mean_upper:.3g}")
+        print(f"  the mean risk is at most {at_most(certificate.mean_upper)}")
 
 
 def _report_band(certificate: Certificate, levels: list[float]) -> None:
     """Both sides, as the band holds on both."""
     print(f"{certificate.scope}:")
     for level in sorted(levels):
-        low = certificate.lower_at(level)
-        print(
-            f"  between {100 * low:.3g} % and {100 * certificate.at(level):.3g} % of the clients "
-            f"report risk {level:g} or more"
-        )
-    print(f"  the mean of what is reported is at most {certificate.mean_upper:.3g}")
+        low = at_least(100 * certificate.lower_at(level))
+        high = at_most(100 * certificate.at(level))
+        print(f"  between {low} % and {high} % of the clients report risk {level:g} or more")
+    print(f"  the mean of what is reported is at most {at_most(certificate.mean_upper)}")
 
 
 def _write(certificate: Certificate, levels: list[float], out: Path, about: dict[str, Any]) -> None:

@@ -709,9 +709,14 @@ class CertificateStudy(Study):
         "union": Arm("control", "ours with a union over clients and a band of constant width"),
     }
     measures: ClassVar = {
-        "score": Measure("bound score (excess over the truth, shortfall times 1/δ)", "lower"),
-        "violated": Measure("share of draws with the truth above the bound", "lower"),
-        "gap": Measure("bound minus truth, mean over levels", "lower"),
+        "score": Measure(
+            "bound score (excess over the truth, shortfall times 1/δ)",
+            "lower",
+            bounds=(0.0, math.inf),
+        ),
+        "violated": Measure(
+            "share of draws with the truth above the bound", "lower", bounds=(0.0, 1.0)
+        ),
     }
 
     claims: ClassVar = {

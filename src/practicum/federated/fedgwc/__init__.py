@@ -47,12 +47,13 @@ From the command line: ``practicum use fedgwc cluster losses.csv`` for the log o
 
 On Flower, with any client app that adds its losses to its reply (``train-losses``, beside
 ``num-examples``), call ``FedGWC(fraction_train=0.25).start(grid, arrays, 400)`` in a ``ServerApp``;
-then read ``strategy.clusters_`` and ``strategy.model_for(partition_id)``.
+then read ``strategy.clusters_``, ``strategy.model_for(partition_id)`` and, for a picture of who was
+split off when, ``strategy.plot_tree()``.
 
 Where things live: ``losses`` (the log, the reward), ``interaction`` (matrices), ``grouping``
-(groups from a matrix or a log), ``tree`` (the clusters of a running federation), ``strategy``
-(Flower), ``scores``; ``training`` and ``cnn`` (the fast engine), ``baselines``, ``experiments``,
-``federations``, ``owndata`` and ``checks`` (what is compared, on what).
+(groups from a matrix or a log), ``tree`` (the clusters of a running federation) and ``tree_plot``,
+``strategy`` (Flower), ``scores``; ``training`` and ``cnn`` (the fast engine), ``baselines``,
+``experiments``, ``federations``, ``owndata`` and ``checks`` (what is compared, on what).
 """
 
 import lazy_loader
@@ -74,8 +75,10 @@ __getattr__, __dir__, __all__ = lazy_loader.attach(
             "LossClusterer",
             "count_groups",
             "interaction_groups",
+            "SplitEvidence",
             "published_split",
             "split_by_losses",
+            "split_evidence",
         ],
         "scores": [
             "imbalance_distances",

@@ -8,13 +8,15 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from practicum.study.command import notes
+
 if TYPE_CHECKING:
     import numpy as np
     import pandas as pd
     from plotly.graph_objects import Figure
 
     from practicum.federated.fedgwc.federations import Federation
-    from practicum.federated.fedgwc.grouping import LossClusterer
+    from practicum.federated.fedgwc.grouping import LossClusterer, SplitEvidence
     from practicum.federated.fedgwc.losses import LossLog
 
 ENOUGH = 10  # rounds that a pair of clients must have shared
@@ -36,7 +38,9 @@ def cluster(
     groups: Annotated[
         int, typer.Option(help="Number of groups; 0 lets the losses decide.", min=0)
     ] = 0,
-    view: Annotated[str, typer.Option(help="For ema: column or row.")] = "column",
+    view: Annotated[
+        str | None, typer.Option(help="For ema alone: column or row.", show_default="column")
+    ] = None,
     min_co_samples: Annotated[
         int, typer.Option(help="Rounds the median pair of clients must share.", min=0)
     ] = 10,
@@ -50,21 +54,32 @@ def cluster(
     import numpy as np
     import pandas as pd
 
+    from practicum.errors import InputError
     from practicum.federated.fedgwc.grouping import LossClusterer
     from practicum.federated.fedgwc.losses import read_loss_log
     from practicum.study.report import write_atomically
 
-    read = read_loss_log(log)
-    settings = {"estimator": estimator, "view": view, "min_co_samples": min_co_samples}
-    model = LossClusterer(groups or None, **settings).fit(read)
+    if view is not None and estimator != "ema":
+        raise InputError(f"--view: {estimator} has none", "--estimator ema, or leave it out")
+    settings = {
+        "estimator": estimator,
+        "view": view or "column",
+        "min_co_samples": min_co_samples,
+    }
+    with notes():
+        read = read_loss_log(log)
+        model = free = LossClusterer(**settings).fit(read)
+        if groups:
+            model = LossClusterer(groups, **settings).fit(read)
     pairs = model.co_samples_[np.triu_indices(read.n_clients, 1)]
     print(
         f"{read.n_clients} clients, {read.n_rounds:,} rounds; the median pair of clients trained "
         f"together in {np.median(pairs):g} of them."
     )
-    if groups != 1:
-        free = model if not groups else LossClusterer(**settings).fit(read)
-        print(_decision(free.n_clusters_, groups, float(np.median(pairs)), estimator))
+    decision = _decision(
+        free.n_clusters_, groups, float(np.median(pairs)), free.evidence_, read.published_can_split
+    )
+    print(decision)
     if model.n_clusters_ > 1:
         _print_members(model.names_, model.labels_)
     if out:
@@ -73,24 +88,54 @@ def cluster(
     if plot:
         from practicum.study.report import write_figures
 
-        print(f"Written: {write_figures(_figures(read, model), plot, f'Clients of {log.name}')}")
+        pictures = _figures(read, model, decision)
+        print(f"Written: {write_figures(pictures, plot, f'Clients of {log.name}')}")
 
 
-def _decision(found: int, asked: int, together: float, estimator: str) -> str:
-    """What the losses say by themselves, and what that is worth."""
+def _decision(
+    found: int, asked: int, together: float, evidence: SplitEvidence | None, can_split: bool = True
+) -> str:
+    """What the losses say by themselves, what that is worth, and what was asked for instead.
+
+    ``evidence`` is None for the published rule, which ``can_split`` at K >= 2 m alone.
+    """
+    from practicum.federated.fedgwc.grouping import MIN_SHARE
+
+    thin = together < ENOUGH
     if found > 1:
-        words = f"The losses speak for {found} groups."
-    elif together < ENOUGH:
+        words = f"The losses speak for {found} groups"
+        words += f", but pairs that met {together:g} times are weak evidence." if thin else "."
+    elif evidence is None and not can_split:
+        words = (
+            "The published rule cannot split so few clients, which says nothing about groups; try "
+            "--estimator joint."
+        )
+    elif thin:
         words = "Too few rounds to tell groups from noise."
-    elif estimator == "ema":
+    elif evidence is None:
         words = "The published rule finds no groups here; try --estimator joint."
+    elif evidence.reason == "unstable":
+        words = (
+            f"Undecided: {evidence.proposed} groups stand out, but the even and the odd rounds "
+            f"group the clients differently (agreement {evidence.agreement:.2f}). More rounds "
+            "would tell."
+        )
+    elif evidence.reason == "weak":
+        words = (
+            "The losses do not speak for groups: clients differ, but what stands out explains "
+            f"{evidence.share:.0%} of it, and groups explain {MIN_SHARE:.0%} or more. Keep one "
+            "model."
+        )
     else:
         words = "The losses do not speak for groups: keep one model."
+    if asked == 1:
+        return f"{words} All clients are in one group because that was asked for."
     if asked and asked != found:
-        words += f" The {asked} groups below are there because they were asked for."
-    elif found == 1:
-        words += " --groups 2 looks all the same."
-    return words
+        return (
+            f"{words} The {asked} groups below are there because they were asked for: any clients "
+            "can be cut into so many."
+        )
+    return f"{words} --groups 2 looks all the same." if found == 1 else words
 
 
 @app.command()
@@ -138,12 +183,15 @@ def run(
     label: Annotated[str | None, typer.Option(help="Table: label column (the last).")] = None,
     group: Annotated[str | None, typer.Option(help="Table: true group of each client.")] = None,
     scenario: Annotated[
-        str,
+        str | None,
         typer.Option(
-            help="Without a client column: conflict, two, mixed, domain, dirichlet or iid."
+            help="Without a client column: conflict, two, mixed, domain, dirichlet or iid.",
+            show_default="mixed",
         ),
-    ] = "mixed",
-    clients: Annotated[int, typer.Option(help="Without a client column.", min=4)] = 24,
+    ] = None,
+    clients: Annotated[
+        int | None, typer.Option(help="Without a client column.", min=4, show_default="24")
+    ] = None,
     groups: Annotated[int, typer.Option(help="Groups to look for.", min=2)] = 2,
     fraction: Annotated[float, typer.Option(help="Share that trains in a round.")] = 0.25,
     rounds: Annotated[int, typer.Option(min=8)] = 400,
@@ -157,6 +205,9 @@ def run(
     ] = None,
     losses: Annotated[
         Path | None, typer.Option(help="Write the loss log of the last seed.")
+    ] = None,
+    plot: Annotated[
+        Path | None, typer.Option(help="Write figures of the last seed as one HTML page.")
     ] = None,
 ) -> None:
     """Train a federation here and compare ways to cluster it: your table, or one of a known kind.
@@ -190,10 +241,16 @@ def run(
         raise InputError(f"--data {data}: no such file", f"a table, or one of {known}")
     if bundled and (client or label or group):
         raise InputError(f"--client, --label and --group are for tables, not for {data}")
-    k = len(table_clients(data, label, client, group)) if client else clients
+    dealt = [n for n, v in (("--scenario", scenario), ("--clients", clients)) if v is not None]
+    if client and dealt:
+        raise InputError(
+            f"{' and '.join(dealt)}: column {client!r} says who holds a row already",
+            "leave --client out to deal the rows to clients anew",
+        )
+    k = len(table_clients(data, label, client, group)) if client else clients or 24
     shared = {
-        "scenario": scenario,
-        "clients": clients,
+        "scenario": scenario or "mixed",
+        "clients": clients or 24,
         "per_round": max(3, round(fraction * k)),
         "rounds": rounds,
         "groups": groups,
@@ -210,8 +267,11 @@ def run(
         measured, log = own.run_with_log(seed)
         for arm, cell in measured.items():
             cells.setdefault(arm, []).append(cell)
+    if isinstance(own, TableFederation):
+        chosen = "" if label else " (the last; choose with --label)"
+        print(f"Label: column {own.label_column!r}{chosen}; from {', '.join(own.feature_columns)}.")
     _print_arms(own, cells, wanted, seeds)
-    _print_groups(own.names, cells)
+    _print_groups(own, cells)
     if out:
         table = _client_table(own.names, cells)
         print(f"Written: {write_atomically(out, lambda p: table.to_csv(p, index=False))}")
@@ -219,6 +279,11 @@ def run(
         log.names = own.names
         frame = log.to_frame()
         print(f"Written: {write_atomically(losses, lambda p: frame.to_csv(p, index=False))}")
+    if plot:
+        from practicum.study.report import write_figures
+
+        pictures = _pictures_of_a_run(own, {arm: runs[-1] for arm, runs in cells.items()})
+        print(f"Written: {write_figures(pictures, plot, f'Federation of {own.source}')}")
 
 
 def _print_arms(
@@ -253,7 +318,7 @@ def _print_arms(
         )
 
 
-def _print_groups(names: list, cells: dict[str, list[dict]]) -> None:
+def _print_groups(own: Federation, cells: dict[str, list[dict]]) -> None:
     """What joint found on the last seed, and whether it is worth anything."""
     from sklearn.metrics import adjusted_rand_score
 
@@ -263,11 +328,15 @@ def _print_groups(names: list, cells: dict[str, list[dict]]) -> None:
         f"\nThe groups of joint serve {int((gain > 0).sum())} clients better than one model and "
         f"{int((gain < 0).sum())} worse; {gain.mean():+.3f} on average."
     )
-    if joint["n_own"] == 1:
-        print("Not told how many groups there are, joint would keep one model.")
-    _print_members(names, joint["trained_labels"])
+    if joint["n_own"] != own.groups:
+        alone = "would not split" if joint["n_own"] == 1 else f"finds {joint['n_own']}"
+        print(
+            f"The {own.groups} groups are there because --groups asks for so many: left to itself, "
+            f"joint {alone} (--losses FILE, then cluster FILE, says why)."
+        )
+    _print_members(own.names, joint["trained_labels"])
     agreement = adjusted_rand_score(joint["trained_labels"], joint["labels"])
-    if agreement < 1:
+    if agreement < 1 and joint["n_own"] > 1:
         print(
             "The rounds after the split say otherwise: from all of them joint would group the "
             f"clients differently (agreement {agreement:.2f}); --losses FILE, then cluster FILE, "
@@ -280,7 +349,8 @@ def _print_members(names: list, labels: np.ndarray) -> None:
 
     for group in np.unique(labels):
         inside = np.flatnonzero(labels == group)
-        print(f"Group {group} ({len(inside)} clients): {', '.join(str(names[i]) for i in inside)}")
+        count = f"{len(inside)} client{'s' * (len(inside) != 1)}"
+        print(f"Group {group} ({count}): {', '.join(str(names[i]) for i in inside)}")
 
 
 def _client_table(names: list, cells: dict[str, list[dict]]) -> pd.DataFrame:
@@ -316,15 +386,59 @@ def _groups_of(path: Path, clients: list) -> np.ndarray:
     return pd.factorize(group.loc[clients])[0]
 
 
-def _figures(log: LossLog, model: LossClusterer) -> dict[str, Figure]:
+def _pictures_of_a_run(own: Federation, cells: dict[str, dict]) -> dict[str, Figure]:
+    """Who gains from joint's groups, and the tree of the published procedure."""
+    from practicum.federated.fedgwc.tree_plot import draw_splits
+    from practicum.study.plots import colours, new_figure, style
+
+    joint, one, official = (cells[arm] for arm in ("joint", "fedavg", "official"))
+    gains = new_figure(
+        "Test accuracy of every client under one model (across) and under the model of the group "
+        "that joint trained it in (up); above the dotted line the client gains.",
+        x="accuracy, one model",
+        y="accuracy, its group's model",
+    )
+    before, after, labels = (
+        one["client_accuracy"],
+        joint["client_accuracy"],
+        joint["trained_labels"],
+    )
+    for group, colour in colours(map(str, sorted(set(labels.tolist())))).items():
+        inside = labels == int(group)
+        gains.add_scatter(
+            x=before[inside],
+            y=after[inside],
+            text=[str(name) for name, here in zip(own.names, inside, strict=True) if here],
+            mode="markers",
+            name=f"group {group}",
+            marker={"color": colour, "size": 9},
+        )
+    ends = [float(min(before.min(), after.min())), 1.0]
+    gains.add_scatter(
+        x=ends, y=ends, mode="lines", line={"dash": "dot", "color": "#7F7F7F"}, showlegend=False
+    )
+    *at, rounds = official["tree_at"].tolist()
+    truth = official["groups"] if own.has_truth else None
+    tree = draw_splits(at, official["tree_labels"], rounds, names=own.names, groups=truth)
+    caption = (
+        "Which clients share a model in which rounds, by the published procedure (official), which "
+        "decides by itself. Grey clusters were split later; an uncut bar never split."
+    )
     return {
-        "Interaction": _heat(model),
+        "Who gains, client by client": gains,
+        "How the published procedure splits": style(tree, caption, height=tree.layout.height),
+    }
+
+
+def _figures(log: LossLog, model: LossClusterer, decision: str) -> dict[str, Figure]:
+    return {
+        "Interaction": _heat(model, decision),
         "Rewards": _rewards(log, model),
         "Rounds in common": _meetings(log, model),
     }
 
 
-def _heat(model: LossClusterer) -> Figure:
+def _heat(model: LossClusterer, decision: str) -> Figure:
     """What the groups were read from, clients sorted by group."""
     import numpy as np
 
@@ -336,7 +450,7 @@ def _heat(model: LossClusterer) -> Figure:
     np.fill_diagonal(matrix, np.nan)
     figure = new_figure(
         "What the groups were read from, clients sorted by group: blocks along the diagonal are "
-        "groups.",
+        f"groups. {decision.replace('below ', '').removesuffix(' --groups 2 looks all the same.')}",
         x="client",
         y="client",
         height=520,

@@ -107,6 +107,8 @@ class Outcome:
         Groups after each checkpoint.
     own_labels : int array or None
         Groups where the number of them is left to the method.
+    tree : ClusterTree or None
+        Where clusters are split one after the other.
     """
 
     accuracy: np.ndarray
@@ -114,6 +116,7 @@ class Outcome:
     split_labels: np.ndarray | None = None
     path: Mapping[int, np.ndarray] | None = None
     own_labels: np.ndarray | None = None
+    tree: ClusterTree | None = None
 
 
 def loss_based(n_groups: int | None, seed: int) -> dict[str, Callable[[LossLog], np.ndarray]]:
@@ -315,11 +318,12 @@ def _official(
             break
     else:
         labels = np.zeros(n_clients, dtype=int)
-        return Outcome(common, labels, labels, own_labels=labels)
+        return Outcome(common, labels, labels, own_labels=labels, tree=trial)
     split = tree()
     models = train_tree(split, trainer, settings.rounds * settings.per_round)
     labels = first_member_order(split.labels)
-    return Outcome(trainer.accuracy(models), labels, labels, own_labels=labels)
+    accuracy = trainer.accuracy(models)
+    return Outcome(accuracy, labels, labels, own_labels=labels, tree=split)
 
 
 def _fedprox(trainer: Trainer, settings: Settings, seed: int) -> np.ndarray:
@@ -346,7 +350,8 @@ def measure(
     dict of str to dict
         ``accuracy``, ``worst`` and, where they exist, ``ari``, ``was``, ``ari_split``, ``n_own``,
         ``ari_own``; curves ``client_accuracy``, ``groups``, ``labels`` (of the whole log),
-        ``trained_labels`` (at the split), ``ari_path``, ``rounds_path``, ``matrix``.
+        ``trained_labels`` (at the split), ``ari_path``, ``rounds_path``, ``matrix``, and of a tree
+        ``tree_labels`` (before and after each split) and ``tree_at`` (their rounds, then the last).
 
     Raises
     ------
@@ -375,6 +380,9 @@ def measure(
                 cell["was"] = wasserstein_adjusted_silhouette(data.class_counts, out.labels)
         if out.split_labels is not None:
             cell["trained_labels"] = out.split_labels
+        if out.tree is not None:
+            at, cell["tree_labels"] = out.tree.path()
+            cell["tree_at"] = np.array([*at, out.tree.rounds])
         if out.own_labels is not None:
             cell["n_own"] = len(np.unique(out.own_labels))
         if truth:

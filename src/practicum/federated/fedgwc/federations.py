@@ -6,7 +6,7 @@ import warnings
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, get_args
+from typing import Any, NamedTuple, get_args
 
 import numpy as np
 import pandas as pd
@@ -234,6 +234,16 @@ class TableFederation(Federation):
         return self.path
 
     @property
+    def label_column(self) -> str:
+        """The column that is predicted."""
+        return _rows(self.path, self.label, self.client, self.group).label
+
+    @property
+    def feature_columns(self) -> list[str]:
+        """The columns that it is predicted from."""
+        return _rows(self.path, self.label, self.client, self.group).features
+
+    @property
     def names(self) -> list:
         """What the table calls its clients; numbers where rows are dealt."""
         return table_clients(self.path, self.label, self.client, self.group) or super().names
@@ -245,7 +255,7 @@ class TableFederation(Federation):
 
     def data(self, seed: int) -> ClientData:
         """The clients' data; three rows in ten are kept for testing."""
-        x, y, client, groups, _ = _rows(self.path, self.label, self.client, self.group)
+        x, y, client, groups, *_ = _rows(self.path, self.label, self.client, self.group)
         if client is not None:
             return clients_of_rows(x, y, client, groups=groups, seed=seed)
         share = len(y) // self.clients if self.clients > 0 else 0
@@ -280,7 +290,7 @@ def table_clients(
     >>> table_clients(path, client="who")
     ['a', 'b', 'c', 'd']
     """
-    return _rows(path, label, client, group)[-1]
+    return _rows(path, label, client, group).clients
 
 
 def _dealt(x: np.ndarray, y: np.ndarray, plan: Partition, seed: int) -> ClientData:
@@ -294,7 +304,16 @@ def _dealt(x: np.ndarray, y: np.ndarray, plan: Partition, seed: int) -> ClientDa
     return clients_of_rows(features, labels, client, groups=plan.groups, seed=seed)
 
 
-_Rows = tuple[np.ndarray, np.ndarray, np.ndarray | None, np.ndarray | None, list]
+class _Rows(NamedTuple):
+    """A table, read."""
+
+    x: np.ndarray
+    y: np.ndarray
+    client: np.ndarray | None
+    groups: np.ndarray | None
+    clients: list
+    label: str
+    features: list[str]
 
 
 @lru_cache(maxsize=2)
@@ -320,9 +339,9 @@ def _rows(path: str, label: str | None, client: str | None, group: str | None) -
             "classes expected",
             "name the label column with label=",
         )
-    x = _features(frame.drop(columns=[c for c in roles.values() if c]), path, label)
+    x, features = _features(frame.drop(columns=[c for c in roles.values() if c]), path, label)
     if client is None:
-        return x, y, None, None, []
+        return _Rows(x, y, None, None, [], label, features)
     who, names = pd.factorize(frame[client], sort=True)
     if len(names) < 4:
         raise InputError(f"{path}, column {client}: {len(names)} clients; at least 4 expected")
@@ -333,13 +352,13 @@ def _rows(path: str, label: str | None, client: str | None, group: str | None) -
             "at least 4 for each client expected"
         )
     if group is None:
-        return x, y, who, None, list(names)
+        return _Rows(x, y, who, None, list(names), label, features)
     truth = truth_of(frame.rename(columns={client: "client"}), group, list(names), path)
-    return x, y, who, truth, list(names)
+    return _Rows(x, y, who, truth, list(names), label, features)
 
 
-def _features(frame: pd.DataFrame, path: str, label: str) -> np.ndarray:
-    """The numeric columns, standardised."""
+def _features(frame: pd.DataFrame, path: str, label: str) -> tuple[np.ndarray, list[str]]:
+    """The numeric columns, standardised, and their names."""
     numbers = frame.select_dtypes("number")
     if numbers.shape[1] == 0:
         raise InputError(f"{path}: no numeric column besides {label}", "features are numbers")
@@ -348,4 +367,5 @@ def _features(frame: pd.DataFrame, path: str, label: str) -> np.ndarray:
         message = f"{path}: columns that are not numbers are not used: {', '.join(skipped)}"
         warnings.warn(message, UserWarning, stacklevel=2)
     x = numbers.to_numpy(dtype=float)
-    return ((x - x.mean(0)) / np.where(x.std(0) > 0, x.std(0), 1)).astype(np.float32)
+    scaled = ((x - x.mean(0)) / np.where(x.std(0) > 0, x.std(0), 1)).astype(np.float32)
+    return scaled, [str(c) for c in numbers]

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import math
 import warnings
+from collections.abc import Mapping
+from dataclasses import dataclass
+from numbers import Integral
 
 import numpy as np
 import pandas as pd
@@ -12,6 +16,7 @@ from sklearn.base import BaseEstimator, ClusterMixin
 from sklearn.cluster import KMeans, SpectralClustering
 from sklearn.manifold import SpectralEmbedding
 from sklearn.metrics import adjusted_rand_score, davies_bouldin_score
+from sklearn.utils import check_random_state
 
 from practicum.errors import InputError
 from practicum.federated.fedgwc.interaction import (
@@ -24,7 +29,33 @@ from practicum.federated.fedgwc.interaction import (
 from practicum.federated.fedgwc.losses import LossLog, as_loss_log
 
 ESTIMATORS = ("joint", "centred", "comovement", "ema")
+VIEWS = ("column", "row")
 MIN_SHARE = 0.42
+MIN_AGREEMENT = 0.5
+
+
+def check_options(
+    estimator: str, view: str, gamma: float, max_clusters: int, min_co_samples: int
+) -> None:
+    """What a run would otherwise stumble over when it first tries to split, hours later.
+
+    Raises
+    ------
+    InputError
+        An unknown estimator or view, or a number out of range.
+    """
+    if estimator not in ESTIMATORS:
+        raise InputError(f"no estimator {estimator!r}", f"there are {', '.join(ESTIMATORS)}")
+    if view not in VIEWS:
+        raise InputError(f"view is {view!r}", "use 'column' or 'row'")
+    if not gamma > 0:
+        raise InputError(f"gamma is {gamma}; a kernel width is positive")
+    for name, value, least in (
+        ("max_clusters", max_clusters, 1),
+        ("min_co_samples", min_co_samples, 0),
+    ):
+        if not value >= least:
+            raise InputError(f"{name} is {value}; at least {least} expected")
 
 
 # --- the published way ---------------------------------------------------------------------------
@@ -220,12 +251,19 @@ def count_groups(
     """
     if not np.isfinite(interaction).all():
         raise InputError("the interaction matrix holds numbers that are not finite")
+    counted, share = _counted(interaction, rng, n_flips, level)
+    return min(1 + counted, max_groups) if share >= min_share else 1
+
+
+def _counted(
+    interaction: np.ndarray, rng: np.random.Generator, n_flips: int = 100, level: float = 0.95
+) -> tuple[int, float]:
+    """Eigenvalues above those of noise, and their share of the squared matrix."""
     values = np.linalg.eigvalsh(interaction)[::-1]
     edge = np.quantile([_flipped_edge(interaction, rng) for _ in range(n_flips)], level)
     counted = int((values > edge).sum())
     total = float((interaction**2).sum())
-    share = float((values[:counted] ** 2).sum()) / total if total > 0 else 0.0
-    return min(1 + counted, max_groups) if share >= min_share else 1
+    return counted, float((values[:counted] ** 2).sum()) / total if total > 0 else 0.0
 
 
 def _flipped_edge(interaction: np.ndarray, rng: np.random.Generator) -> float:
@@ -241,8 +279,8 @@ def first_member_order(labels: Int[np.ndarray, " K"]) -> Int[np.ndarray, " K"]:
     return np.argsort(np.argsort(first))[inverse]
 
 
-def _check_number(n_groups: int, n_clients: int) -> None:
-    if not 1 <= n_groups <= n_clients:
+def _check_number(n_groups: object, n_clients: int) -> None:
+    if not isinstance(n_groups, Integral) or not 1 <= n_groups <= n_clients:
         raise InputError(f"{n_groups} groups of {n_clients} clients; 1 to {n_clients} expected")
 
 
@@ -287,15 +325,53 @@ def interaction_of(
     raise InputError(f"no estimator {estimator!r}", f"there are {', '.join(ESTIMATORS)}")
 
 
-def split_by_losses(
+@dataclass(frozen=True, eq=False)
+class SplitEvidence:
+    """What a log says about groups of its clients, and why.
+
+    Attributes
+    ----------
+    labels : int array, shape (K,)
+        Groups; all 0 where the clients stay together.
+    proposed : int
+        Groups that the eigenvalues above those of noise propose.
+    share : float
+        Of the squared matrix, what these eigenvalues explain.
+    agreement : float
+        Adjusted Rand index between the groups of the even and of the odd rounds; NaN where it was
+        not looked at.
+    reason : {"groups", "noise", "weak", "unstable"}
+        Groups are found; nothing stands out; what stands out explains too little (clients differ,
+        but not in groups); the two halves of the rounds disagree.
+
+    Examples
+    --------
+    >>> rng, log = np.random.default_rng(0), LossLog(8)
+    >>> side = np.repeat([1.0, -1.0], 4)
+    >>> for t in range(80):
+    ...     losses = np.exp(side * rng.normal() + 0.1 * rng.normal(size=8))
+    ...     log.add(t, np.arange(8), losses[:, None])
+    >>> found = split_evidence(log)
+    >>> found.reason, found.proposed, found.agreement, found.labels.tolist()
+    ('groups', 2, 1.0, [0, 0, 0, 0, 1, 1, 1, 1])
+    """
+
+    labels: np.ndarray
+    proposed: int
+    share: float
+    agreement: float
+    reason: str
+
+
+def split_evidence(
     log: LossLog,
     estimator: str = "joint",
     *,
     seed: int = 0,
     max_groups: int = 5,
-    min_agreement: float = 0.5,
-) -> Int[np.ndarray, " K"]:
-    """Groups of the clients of a log, their number decided by the losses.
+    min_agreement: float = MIN_AGREEMENT,
+) -> SplitEvidence:
+    """Groups of the clients of a log, their number decided by the losses, and why so many.
 
     :func:`count_groups` proposes a number; the split stands if the even and the odd rounds, each by
     itself, lead to groups that agree. In a small federation noise alone passes the first test now
@@ -309,6 +385,49 @@ def split_by_losses(
     max_groups : int
     min_agreement : float
         Adjusted Rand index between the groups of the two halves.
+
+    Raises
+    ------
+    InputError
+        An unknown estimator.
+
+    Examples
+    --------
+    >>> rng, log = np.random.default_rng(0), LossLog(8)
+    >>> for t in range(80):
+    ...     log.add(t, np.arange(8), np.exp(rng.normal(size=(8, 2))))
+    >>> split_evidence(log).reason
+    'noise'
+    """
+    matrix = interaction_of(log, estimator)
+    if not np.isfinite(matrix).all():
+        raise InputError("the interaction matrix holds numbers that are not finite")
+    counted, share = _counted(matrix, np.random.default_rng([seed, log.n_rounds]))
+    n_groups, agreement = min(1 + counted, max_groups), math.nan
+    reason = "noise" if counted == 0 else "weak" if share < MIN_SHARE else "groups"
+    if reason == "groups" and n_groups > 1:
+        halves = [log.take(range(start, log.n_rounds, 2)) for start in (0, 1)]
+        found = [interaction_groups(interaction_of(h, estimator), n_groups, seed) for h in halves]
+        agreement = float(adjusted_rand_score(*found))
+        reason = "groups" if agreement >= min_agreement else "unstable"
+    labels = interaction_groups(matrix, n_groups if reason == "groups" else 1, seed)
+    return SplitEvidence(labels, 1 + counted, share, agreement, reason)
+
+
+def split_by_losses(
+    log: LossLog,
+    estimator: str = "joint",
+    *,
+    seed: int = 0,
+    max_groups: int = 5,
+    min_agreement: float = MIN_AGREEMENT,
+) -> Int[np.ndarray, " K"]:
+    """The groups of :func:`split_evidence`.
+
+    Parameters
+    ----------
+    log, estimator, seed, max_groups, min_agreement
+        As there.
 
     Returns
     -------
@@ -327,15 +446,17 @@ def split_by_losses(
     >>> split_by_losses(log).tolist()
     [0, 0, 0, 0, 0, 0, 0, 0]
     """
-    matrix = interaction_of(log, estimator)
-    rng = np.random.default_rng([seed, log.n_rounds])
-    n_groups = count_groups(matrix, rng, max_groups=max_groups)
-    if n_groups > 1:
-        halves = [log.take(range(start, log.n_rounds, 2)) for start in (0, 1)]
-        found = [interaction_groups(interaction_of(h, estimator), n_groups, seed) for h in halves]
-        if adjusted_rand_score(*found) < min_agreement:
-            n_groups = 1
-    return interaction_groups(matrix, n_groups, seed)
+    options = {"seed": seed, "max_groups": max_groups, "min_agreement": min_agreement}
+    return split_evidence(log, estimator, **options).labels
+
+
+def _seed_of(random_state: object) -> int:
+    """An integer seed from scikit-learn's three kinds of ``random_state``."""
+    if isinstance(random_state, Integral):
+        if random_state < 0:
+            raise InputError(f"random_state is {random_state}; at least 0 expected")
+        return int(random_state)
+    return int(check_random_state(random_state).randint(2**31))
 
 
 class LossClusterer(ClusterMixin, BaseEstimator):
@@ -353,10 +474,12 @@ class LossClusterer(ClusterMixin, BaseEstimator):
         code's.
     view : {"column", "row"}
     gamma : float
+        Both of ``estimator="ema"`` alone.
     max_clusters : int
+        Most groups where their number is left open (the published rule stops one before it).
     min_co_samples : int
         Refuse to split while the median pair of clients has fewer rounds in common.
-    random_state : int
+    random_state : int, RandomState or None
 
     Attributes
     ----------
@@ -369,6 +492,8 @@ class LossClusterer(ClusterMixin, BaseEstimator):
     co_samples_ : int array, shape (K, K)
         Rounds in common.
     n_clusters_ : int
+    evidence_ : SplitEvidence or None
+        Why so many groups; None where their number was given, and for ``estimator="ema"``.
 
     Examples
     --------
@@ -392,7 +517,7 @@ class LossClusterer(ClusterMixin, BaseEstimator):
         gamma: float = 0.1,
         max_clusters: int = 5,
         min_co_samples: int = 10,
-        random_state: int = 0,
+        random_state: int | np.random.RandomState | None = 0,
     ) -> None:
         self.n_clusters = n_clusters
         self.estimator = estimator
@@ -402,12 +527,12 @@ class LossClusterer(ClusterMixin, BaseEstimator):
         self.min_co_samples = min_co_samples
         self.random_state = random_state
 
-    def fit(self, log: pd.DataFrame | LossLog, y: object = None) -> LossClusterer:
+    def fit(self, log: pd.DataFrame | LossLog | Mapping | list, y: object = None) -> LossClusterer:
         """Find the groups.
 
         Parameters
         ----------
-        log : pandas.DataFrame or LossLog
+        log : pandas.DataFrame (or what makes one) or LossLog
             Columns ``round, client, step, loss`` and perhaps ``n``.
         y : ignored
 
@@ -415,7 +540,7 @@ class LossClusterer(ClusterMixin, BaseEstimator):
         ------
         InputError
             The log is unusable (:func:`~practicum.federated.fedgwc.losses.as_loss_log`), or has too
-            few rounds: the message says how many are needed.
+            few rounds: the message says how many are needed. A parameter is out of range.
 
         Warns
         -----
@@ -423,36 +548,38 @@ class LossClusterer(ClusterMixin, BaseEstimator):
             Pairs of clients that were never sampled together; or fewer than 2 m clients, which the
             published rule never splits.
         """
+        check_options(self.estimator, self.view, self.gamma, self.max_clusters, self.min_co_samples)
         log = log if isinstance(log, LossLog) else as_loss_log(log)
+        if self.n_clusters is not None:
+            _check_number(self.n_clusters, log.n_clients)
         self.names_ = log.names
         self.co_samples_ = log.co_samples()
         _refuse_too_few_rounds(log, self.co_samples_, self.min_co_samples)
         self.affinity_ = interaction_of(log, self.estimator, self.view, self.gamma)
+        self.evidence_, seed = None, _seed_of(self.random_state)
         if self.estimator == "ema":
-            self.labels_ = self._published(log)
+            self.labels_ = self._published(log, seed)
+        elif self.n_clusters is not None:
+            self.labels_ = interaction_groups(self.affinity_, self.n_clusters, seed)
         else:
-            self.labels_ = (
-                interaction_groups(self.affinity_, self.n_clusters, self.random_state)
-                if self.n_clusters
-                else split_by_losses(
-                    log, self.estimator, seed=self.random_state, max_groups=self.max_clusters
-                )
+            self.evidence_ = split_evidence(
+                log, self.estimator, seed=seed, max_groups=self.max_clusters
             )
+            self.labels_ = self.evidence_.labels
         self.n_clusters_ = len(np.unique(self.labels_))
         return self
 
-    def _published(self, log: LossLog) -> np.ndarray:
-        if self.n_clusters:
-            return spectral_groups(self.affinity_, self.n_clusters, self.random_state)
-        per_round = int(np.median([len(clients) for clients, _, _ in log]))
-        if log.n_clients < 2 * per_round:
+    def _published(self, log: LossLog, seed: int) -> np.ndarray:
+        if self.n_clusters is not None:
+            return spectral_groups(self.affinity_, self.n_clusters, seed)
+        if not log.published_can_split:
             warnings.warn(
-                f"{log.n_clients} clients, {per_round} a round: the published rule splits nothing "
-                "below 2 m clients",
+                f"{log.n_clients} clients, {log.per_round} a round: the published rule splits "
+                "nothing below 2 m clients",
                 UserWarning,
                 stacklevel=3,
             )
-        return published_split(self.affinity_, per_round, self.max_clusters, self.random_state)
+        return published_split(self.affinity_, log.per_round, self.max_clusters, seed)
 
 
 def _refuse_too_few_rounds(log: LossLog, co_samples: np.ndarray, minimum: int) -> None:

@@ -128,7 +128,7 @@ def published_interaction(log: LossLog, per_round: int | None = None) -> Float[n
     """
     if not log.n_rounds:
         raise InputError("no round has finite losses: training diverged", "lower the learning rate")
-    m = int(np.median([len(clients) for clients, _, _ in log])) if per_round is None else per_round
+    m = log.per_round if per_round is None else per_round
     interaction = PublishedInteraction(log.n_clients, m)
     for rewards in log.rewards():
         clients = np.flatnonzero(np.isfinite(rewards))
@@ -340,7 +340,8 @@ def comovement(log: LossLog) -> Float[np.ndarray, "K K"]:
     a reward is of order 1/m.
 
     The log of the losses is freed of a round effect and of each client's own trend (a quadratic in
-    log time), standardised, multiplied pair by pair, averaged, and freed of levels.
+    log time), standardised, multiplied pair by pair, averaged, and freed of levels. Losses that go
+    below zero (log densities) have no log, and are taken as they are.
 
     Parameters
     ----------
@@ -363,7 +364,10 @@ def comovement(log: LossLog) -> Float[np.ndarray, "K K"]:
     >>> (comovement(log)[0] > 0).tolist()
     [False, True, True, False, False, False]
     """
-    values = standardise(_detrended(np.log(np.maximum(log.mean_losses(), 1e-12))))
+    losses = log.mean_losses()
+    if not (losses < 0).any():
+        losses = np.log(np.maximum(losses, 1e-12))
+    values = standardise(_detrended(losses))
     seen = np.isfinite(values)
     filled = np.where(seen, values, 0.0)
     counts = seen.T.astype(float) @ seen.astype(float)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -58,6 +58,10 @@ def gaussian_rewards(
     [0.98984, 0.83221, 0.03326, 0.9329]
     """
     losses = np.asarray(losses, dtype=float)
+    if losses.ndim != 2:
+        raise InputError(
+            f"losses of shape {losses.shape}", "one row a client and one column a local step"
+        )
     m, steps = losses.shape
     if m == 0 or steps == 0:
         raise InputError(f"losses of shape {(m, steps)}; at least one client and one step expected")
@@ -134,6 +138,16 @@ class LossLog:
     def n_rounds(self) -> int:
         """Rounds in the log."""
         return len(self._rounds)
+
+    @property
+    def per_round(self) -> int:
+        """m: the median number of clients that reported in a round."""
+        return int(np.median([len(clients) for clients in self._clients]))
+
+    @property
+    def published_can_split(self) -> bool:
+        """Whether there are the 2 m clients below which the official code never splits."""
+        return self.n_clients >= 2 * self.per_round
 
     def add(
         self,
@@ -225,12 +239,12 @@ class LossLog:
         return pd.concat(parts, ignore_index=True) if parts else pd.DataFrame(columns=[*COLUMNS])
 
 
-def as_loss_log(frame: pd.DataFrame, name: str = "the loss log") -> LossLog:
+def as_loss_log(frame: pd.DataFrame | Mapping | list, name: str = "the loss log") -> LossLog:
     """Check a loss log in long form and turn it into a :class:`LossLog`.
 
     Parameters
     ----------
-    frame : pandas.DataFrame
+    frame : pandas.DataFrame, or what makes one (a dict of columns, a list of records)
         Columns ``round, client, step, loss`` and perhaps ``n`` (samples of the client).
     name : str
         How messages call the log (its file).
@@ -238,8 +252,8 @@ def as_loss_log(frame: pd.DataFrame, name: str = "the loss log") -> LossLog:
     Raises
     ------
     InputError
-        A column is missing; a (round, client, step) occurs twice; a report lacks steps that others
-        have; fewer than 3 clients, or no round with at least 3 of them.
+        A column, or an entry other than a loss, is missing; a (round, client, step) occurs twice; a
+        report lacks steps that others have; fewer than 3 clients, or no round with 3 of them.
 
     Warns
     -----
@@ -254,6 +268,7 @@ def as_loss_log(frame: pd.DataFrame, name: str = "the loss log") -> LossLog:
     >>> log.n_rounds, log.n_clients
     (2, 3)
     """
+    frame = pd.DataFrame(frame)
     _refuse_columns(frame, name)
     names = _in_order(frame["client"].unique().tolist())
     if len(names) < 3:
@@ -286,6 +301,14 @@ def _refuse_columns(frame: pd.DataFrame, name: str) -> None:
             raise InputError(
                 f"{name}, column {column}, row {row + 1}: a number expected, found "
                 f"{frame[column].iloc[row]!r}"
+            )
+    for column in ("round", "client", "step"):
+        empty = frame[column].isna()
+        if empty.any():
+            raise InputError(
+                f"{name}, column {column}, row {int(empty.to_numpy().argmax()) + 1}: nothing there "
+                f"({int(empty.sum())} such rows)",
+                "every loss needs its round, client and step",
             )
     twice = frame.duplicated(["round", "client", "step"])
     if twice.any():

@@ -9,10 +9,10 @@ from __future__ import annotations
 import logging
 import warnings
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from time import monotonic, sleep
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
@@ -20,6 +20,7 @@ from jaxtyping import Float
 
 from practicum.data.clients import ClientData
 from practicum.errors import InputError
+from practicum.federated.fedgwc.grouping import check_options
 from practicum.federated.fedgwc.losses import LossLog
 from practicum.federated.fedgwc.training import LocalSGD, weighted_average
 from practicum.federated.fedgwc.tree import ROOT, ClusterTree
@@ -38,6 +39,9 @@ from .._flower import (  # noqa: TID252
     answer_partition,
     ask_partitions,
 )
+
+if TYPE_CHECKING:
+    from plotly.graph_objects import Figure
 
 AGGREGATIONS = ("fedavg", "fairavg", "fedopt")
 NEWCOMER_TIMEOUT = 30.0  # seconds, for nodes that join a running federation
@@ -154,6 +158,7 @@ class FedGWC(Strategy):
             raise InputError(f"local_steps is {local_steps}; without a step there is no loss")
         if aggregation not in AGGREGATIONS:
             raise InputError(f"aggregation {aggregation!r}", f"use {', '.join(AGGREGATIONS)}")
+        check_options(estimator, view, gamma, max_clusters, min_co_samples)
         self.fraction_train, self.fraction_evaluate = fraction_train, fraction_evaluate
         self.local_steps, self.aggregation, self.seed = local_steps, aggregation, seed
         self.server_lr, self.server_momentum = server_lr, server_momentum
@@ -213,6 +218,21 @@ class FedGWC(Strategy):
                 "node ids are random and change between runs: use partition ids",
             )
         return self._record(tree.cluster_of(client))
+
+    def plot_tree(self, names: Sequence[Any] | None = None) -> Figure:
+        """How the federation was split: clusters over rounds, as wide as they have clients.
+
+        Parameters
+        ----------
+        names : sequence, optional
+            Of the clients, in the order of their partition ids.
+
+        Raises
+        ------
+        InputError
+            The run has not started, or there is not one name a client.
+        """
+        return self._started.plot(names=names)
 
     @property
     def _started(self) -> ClusterTree:

@@ -6,14 +6,16 @@ No networking and no model: the Flower strategy and the fast study engine drive 
 from __future__ import annotations
 
 import warnings
+from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from jaxtyping import Float, Int, Real
 
 from practicum.errors import InputError
 from practicum.federated.fedgwc.grouping import (
-    ESTIMATORS,
+    check_options,
     interaction_of,
     published_split,
     split_by_losses,
@@ -26,6 +28,10 @@ from practicum.federated.fedgwc.training import (
     usable,
     weighted_average,
 )
+from practicum.federated.fedgwc.tree_plot import draw_splits
+
+if TYPE_CHECKING:
+    from plotly.graph_objects import Figure
 
 ROOT = "0"
 
@@ -71,11 +77,15 @@ class ClusterTree:
     ----------
     clusters : dict of str to int array
         Members by name; the children of "0" are "0-0", "0-1", ...
+    splits : list of (int, int array)
+        The round of each split, and the cluster of each client after it.
+    rounds : int
+        Rounds that were observed.
 
     Raises
     ------
     InputError
-        m < 3, or more clients a round than there are.
+        m < 3, or more clients a round than there are; an option unknown or out of range.
 
     Warns
     -----
@@ -115,8 +125,7 @@ class ClusterTree:
                 f"{per_round} clients a round of {n_clients}; Gaussian rewards need 3 at least",
                 "raise fraction_train or the number of clients",
             )
-        if estimator not in ESTIMATORS:
-            raise InputError(f"no estimator {estimator!r}", f"there are {', '.join(ESTIMATORS)}")
+        check_options(estimator, view, gamma, max_clusters, min_co_samples)
         if estimator == "ema" and n_clients < 2 * per_round:
             warnings.warn(
                 f"K/m = {n_clients}/{per_round} is below 2: no split is possible",
@@ -127,6 +136,8 @@ class ClusterTree:
         self.estimator, self.view, self.gamma = estimator, view, gamma
         self.eps, self.max_clusters = eps, max_clusters
         self.min_co_samples, self.explore, self.seed = min_co_samples, explore, seed
+        self.splits: list[tuple[int, np.ndarray]] = []
+        self.rounds = 0
         self._nodes: dict[str, _Node] = {}
         self._nodes[ROOT] = self._node(np.arange(n_clients), None)
 
@@ -184,6 +195,7 @@ class ClusterTree:
 
         Reports that are not finite are ignored; a round with fewer than three says nothing.
         """
+        self.rounds = max(self.rounds, round + 1)
         node = self._nodes[cluster]
         sizes = np.ones(len(clients)) if n is None else np.asarray(n, dtype=float)
         fine = np.isfinite(losses).all(1)
@@ -196,7 +208,7 @@ class ClusterTree:
         else:
             node.log.add(round, own, losses[fine], sizes[fine])
             labels = self._own_labels(node)
-        return self._split(cluster, labels) if labels.max() > 0 else []
+        return self._split(cluster, labels, round) if labels.max() > 0 else []
 
     def _published_labels(self, node: _Node) -> np.ndarray:
         whole = np.zeros(len(node.members), dtype=int)
@@ -222,7 +234,7 @@ class ClusterTree:
             node.log, self.estimator, seed=self.seed, max_groups=self.max_clusters
         )
 
-    def _split(self, cluster: str, labels: np.ndarray) -> list[str]:
+    def _split(self, cluster: str, labels: np.ndarray, round: int) -> list[str]:
         node = self._nodes.pop(cluster)
         children = []
         for label in np.unique(labels):
@@ -233,7 +245,23 @@ class ClusterTree:
             name = f"{cluster}-{label}"
             self._nodes[name] = self._node(node.members[inside], inherited)
             children.append(name)
+        self.splits.append((round + 1, self.labels))
         return children
+
+    def plot(
+        self, *, names: Sequence[Any] | None = None, groups: Int[np.ndarray, " K"] | None = None
+    ) -> Figure:
+        """The tree so far: who was in which cluster in which rounds.
+
+        ``names`` of the clients and their true ``groups``, where there are any, are shown with it.
+        """
+        at, labels = self.path()
+        return draw_splits(at, labels, self.rounds, names=names, groups=groups)
+
+    def path(self) -> tuple[list[int], Int[np.ndarray, "S K"]]:
+        """The rounds of the splits, and the clusters before the first split and after each."""
+        whole = np.zeros(self.n_clients, dtype=int)
+        return [t for t, _ in self.splits], np.stack([whole, *(after for _, after in self.splits)])
 
     def rewards_of(self, losses: Float[np.ndarray, "m S"], n: Real[np.ndarray, " m"]) -> np.ndarray:
         """Gaussian rewards of a round's finite reports, NaN for the others."""

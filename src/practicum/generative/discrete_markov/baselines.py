@@ -89,7 +89,9 @@ class ChowLiuTree:
         for j in order[1:]:
             k = parents[j]
             self.given_[j] = [
-                np.clip(_joint(both, p, 1, value)[j, k] / (p[k] if value else 1 - p[k]), 1e-9, 1)
+                np.clip(
+                    _joint(both, p, 1, value)[j, k] / (p[k] if value else 1 - p[k]), 1e-9, 1 - 1e-9
+                )
                 for value in (0, 1)
             ]
         return self
@@ -103,6 +105,15 @@ class ChowLiuTree:
         for j in self.order_[1:]:
             x[:, j] = u[:, j] < self.given_[j, x[:, self.parents_[j]].astype(int)]
         return x
+
+    def log_likelihood(self, X: Bool[np.ndarray, "n d"]) -> Float[np.ndarray, " n"]:
+        """Of each row, in nats: the root's bit, and every other one given its parent's."""
+        chance = np.empty(X.shape)
+        root = self.order_[0]
+        chance[:, root] = self.p_[root]
+        for j in self.order_[1:]:
+            chance[:, j] = self.given_[j, X[:, self.parents_[j]].astype(int)]
+        return np.log(np.where(X, chance, 1 - chance)).sum(axis=1)
 
 
 def _joint(both: np.ndarray, p: np.ndarray, a: int, b: int) -> np.ndarray:

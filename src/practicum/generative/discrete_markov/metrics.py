@@ -100,4 +100,4 @@ def frechet(a: Float[np.ndarray, "n k"], b: Float[np.ndarray, "m l"]) -> float:
     ca, cb = np.atleast_2d(np.cov(a, rowvar=False)), np.atleast_2d(np.cov(b, rowvar=False))
     root = np.real(sqrtm(ca @ cb))
     gap = ((a.mean(axis=0) - b.mean(axis=0)) ** 2).sum()
-    return float(gap + np.trace(ca + cb - 2 * root))
+    return max(float(gap + np.trace(ca + cb - 2 * root)), 0.0)  # rounding may fall below

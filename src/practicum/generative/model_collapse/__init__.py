@@ -4,9 +4,11 @@ Each generation fits a model, writes new items, and hands them to the next one. 
 in collapse depends on what the next one is trained on:
 
 * ``"replace"``: only the last generation's items.  Errors multiply; the model collapses.
-* ``"accumulate"``: the real items and everything written since.  The loss levels off.
+* ``"accumulate"``: the real items and everything written since.  The loss rises ever more slowly:
+  a Gaussian's levels off, a kernel density estimate's goes on like the logarithm of the number of
+  generations.
 * ``"accumulate-subsample"``: as many items as at the start, drawn from that pool: the same compute
-  in every generation.  The loss levels off, a little higher.
+  in every generation.  As accumulate, a little higher.
 
 When to use it: you publish or buy synthetic tables, fine-tune a model on model-written text, or
 teach the subject, and want to know what *your* model on *your* data does, with several seeds and

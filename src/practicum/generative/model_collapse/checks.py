@@ -19,7 +19,7 @@ def check_table(X: Any, name: str = "X_real") -> Float[np.ndarray, "n d"]:
 
     Parameters
     ----------
-    X : array-like or data frame, shape (n, d) or (n,)
+    X : array-like, sparse matrix or data frame, shape (n, d) or (n,)
         One item per row; one dimension is taken as one column.
     name : str
         How messages call the table.
@@ -44,7 +44,11 @@ def check_table(X: Any, name: str = "X_real") -> Float[np.ndarray, "n d"]:
     (2, 2)
     """
     columns = [str(c) for c in getattr(X, "columns", [])]
+    if hasattr(X, "toarray"):
+        X = X.toarray()
     try:
+        if columns and hasattr(X, "iloc"):  # pandas' own missing values are no floats
+            X = X.to_numpy(dtype=float, na_value=np.nan)
         table = np.asarray(X, dtype=float)
     except (TypeError, ValueError) as error:
         raise InputError(f"{name} is not numeric: {error}", "drop or encode text columns") from None

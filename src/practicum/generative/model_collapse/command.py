@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -74,25 +75,41 @@ def run(
     Example: practicum use model-collapse run data.csv --model kde --bandwidth 0.3
     --workflow all --generations 30 --seeds 20 --out run.json
     """
+    from practicum.errors import InputError
     from practicum.generative.model_collapse.files import load_items, model_for
     from practicum.generative.model_collapse.generations import run_generations
+    from practicum.generative.model_collapse.workflows import WORKFLOWS
     from practicum.study.report import write_atomically, write_figures
 
     _refuse_page(out)
+    if real_fraction is not None and workflow in ("all", "accumulate", "accumulate-synthetic"):
+        raise InputError(
+            f"--real-fraction does not apply to --workflow {workflow}: what accumulates has a "
+            "share of its own",
+            "use --workflow replace or --workflow accumulate-subsample",
+        )
     spread = _Spread(generations)
     with notes(err=True):
         loaded = load_items(data, _names(columns), field, items)
         chosen = model_for(loaded, model, bandwidth, data.name)
         _say_what(data, _names(columns), loaded, model, chosen)
-        result = run_generations(
-            loaded,
-            chosen,
-            workflow,
-            generations,
-            seeds=range(seeds),
-            real_fraction=real_fraction,
-            callback=None if isinstance(loaded, list) else spread.note,
-        )
+        fits = seeds * generations * (len(WORKFLOWS) if workflow == "all" else 1)
+        with _progress(fits) as advance:
+
+            def note(name: str, seed: int, generation: int, train: Any) -> None:
+                advance()
+                if not isinstance(loaded, list):
+                    spread.note(name, seed, generation, train)
+
+            result = run_generations(
+                loaded,
+                chosen,
+                workflow,
+                generations,
+                seeds=range(seeds),
+                real_fraction=real_fraction,
+                callback=note,
+            )
     written = write_atomically(out, lambda p: p.write_text(result.to_json(), encoding="utf-8"))
     figures = {"Loss over the generations": result.plot()}
     page = write_figures(figures, out.with_suffix(".html"), f"Model collapse on {data.name}")
@@ -134,18 +151,21 @@ def value(
     from practicum.errors import InputError
     from practicum.generative.model_collapse.figures import value_map
     from practicum.generative.model_collapse.files import load_items, model_for
+    from practicum.generative.model_collapse.results import plain_numbers
     from practicum.generative.model_collapse.value import synthetic_gain
     from practicum.study.report import write_atomically, write_figures
 
     _refuse_page(out)
-    sizes = sorted({0, *_numbers(synth, "--synth")})
-    if sizes == [0]:
+    reals, synths = _numbers(real, "--real", least=1), _numbers(synth, "--synth", least=0)
+    if not reals:
+        raise InputError("--real holds no number", "e.g. 10,50")
+    if set(synths) <= {0}:
         raise InputError(f"--synth {synth!r}: no synthetic items to price", "e.g. 0,50,200")
     with notes(err=True):
         loaded = load_items(data, _names(columns), field, items)
         chosen = model_for(loaded, model, bandwidth, data.name)
         _say_what(data, _names(columns), loaded, model, chosen)
-        frame = _priced(loaded, chosen, _numbers(real, "--real"), sizes, range(seeds), generator)
+        frame = _priced(loaded, chosen, reals, [0, *synths], range(seeds), generator)
     gain = synthetic_gain(frame)
     sizes = sorted(set(frame["R"].tolist()))
     fitted = {R: R if generator == "own" else sizes[-1] for R in sizes}
@@ -154,7 +174,7 @@ def value(
         "losses": frame.to_dict("records"),
         "gain": gain.to_dict("records"),
     }
-    text = json.dumps(content, indent=1)
+    text = json.dumps(plain_numbers(content), indent=1, allow_nan=False)
     written = write_atomically(out, lambda p: p.write_text(text, encoding="utf-8"))
     figures = {"What synthetic items are worth": value_map(gain)}
     page = write_figures(figures, out.with_suffix(".html"), f"Synthetic items beside {data.name}")
@@ -174,17 +194,18 @@ def _priced(
     import pandas as pd
 
     from practicum.errors import InputError
+    from practicum.generative.model_collapse.items import items_per_generation
     from practicum.generative.model_collapse.value import value_of_synthetic
 
-    if not real:
-        raise InputError("--real holds no number", "e.g. 10,50")
+    most = items_per_generation(None, items, None, test_size=0.25)
+    if real[-1] > most:
+        raise InputError(
+            f"--real {real[-1]:,}: of the {len(items):,} real items {most:,} are left for training,"
+            " the others are held out to measure the loss",
+            "use a smaller number, or more items (--items, where the file holds more)",
+        )
     if generator == "largest":
         return value_of_synthetic(items, model, real, synth, seeds=seeds)
-    if real[0] < 1:
-        raise InputError(
-            f"--generator own: {real[0]} real items cannot teach a generator",
-            "leave that number out of --real",
-        )
     # the split of a seed does not depend on R: the frames are paired and can be stacked
     parts = [value_of_synthetic(items, model, [R], synth, seeds=seeds) for R in real]
     return pd.concat(parts, ignore_index=True)
@@ -265,7 +286,7 @@ class _Spread:
         spread = {w: sum(self.seen[w, last]) / sum(self.seen[w, first]) for w in verdicts}
         values = ", ".join(f"{w} {s:.3g}" for w, s in spread.items())
         yield f"Spread of the rows generation {last} learns from, real rows having 1: {values}."
-        rising = [w for w, verdict in verdicts.items() if verdict.label in ("collapse", "plateau")]
+        rising = [w for w, verdict in verdicts.items() if verdict.low > 0]
         if wider := [w for w in rising if spread[w] > 1 + SAME_SPREAD]:
             why = ""
             if type(model).__name__ == "KDEModel":
@@ -276,6 +297,19 @@ class _Spread:
 
 
 # --- small things --------------------------------------------------------------------------------
+
+
+@contextmanager
+def _progress(fits: int) -> Iterator[Callable[[], None]]:
+    """A bar with the time left, on a terminal: a text takes minutes."""
+    from rich.console import Console
+    from rich.progress import Progress
+
+    console = Console(stderr=True)
+    # where nothing is shown a bar would still leave an empty line
+    with Progress(console=console, transient=True, disable=not console.is_terminal) as bar:
+        task = bar.add_task("fits", total=fits)
+        yield lambda: bar.advance(task)
 
 
 def _refuse_page(out: Path) -> None:
@@ -295,13 +329,13 @@ def _names(text: str | None) -> list[str] | None:
     return list(dict.fromkeys(part.strip() for part in text.split(",") if part.strip()))
 
 
-def _numbers(text: str, option: str) -> list[int]:
+def _numbers(text: str, option: str, least: int) -> list[int]:
     from practicum.errors import InputError
 
     try:
         found = sorted({int(part) for part in text.split(",") if part.strip()})
     except ValueError:
         raise InputError(f"{option} {text!r}: expected whole numbers, comma-separated") from None
-    if found and found[-1] > MOST_ITEMS:
-        raise InputError(f"{option} {text!r}: at most {MOST_ITEMS:,} items")
+    if found and not (least <= found[0] and found[-1] <= MOST_ITEMS):
+        raise InputError(f"{option} {text!r}: expected numbers from {least} to {MOST_ITEMS:,}")
     return found

@@ -124,8 +124,8 @@ def model_for(
     Raises
     ------
     InputError
-        For an unknown name, a model of the other kind of items, or a Gaussian in as many
-        dimensions as there are training items.
+        For an unknown name, a model of the other kind of items, a bandwidth for another model than
+        the KDE, or a Gaussian in as many dimensions as there are training items.
 
     Examples
     --------
@@ -140,6 +140,10 @@ def model_for(
     if is_text != (name == "ngram"):
         found, fitting = ("text", "ngram") if is_text else ("a table", "kde, gaussian or mixture")
         raise InputError(f"{source} is {found}, which model={name} cannot read", f"use {fitting}")
+    if bandwidth is not None and name != "kde":
+        raise InputError(
+            f"bandwidth={bandwidth:g} is for a KDE, the model is {name}", "leave it out"
+        )
     if name == "ngram":
         return NGramLM(vocabulary="".join(sorted(set("".join(items)))))
     n, d = items.shape

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import warnings
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -16,6 +16,8 @@ from practicum.generative.model_collapse.items import (
     Items,
     check_items,
     check_kind,
+    check_seeds,
+    check_test,
     concatenate,
     is_text,
     items_per_generation,
@@ -29,6 +31,7 @@ from practicum.generative.model_collapse.models import (
     CategoricalModel,
     GaussianModel,
     GenerativeModel,
+    SklearnModel,
     fresh_copy,
 )
 from practicum.generative.model_collapse.ngram import NGramLM
@@ -62,7 +65,7 @@ class _Settings:
 def run_generations(
     X_real: Items,
     model: GenerativeModel | str | object,
-    workflow: Workflow | Literal["all"] | str = "all",
+    workflow: Workflow | Literal["all"] | str | Sequence[str] = "all",
     n_generations: int = 20,
     n_per_generation: int | None = None,
     X_test: Items | None = None,
@@ -87,18 +90,19 @@ def run_generations(
 
     Parameters
     ----------
-    X_real : array or data frame (N, d), or list of str
+    X_real : array, sparse matrix or data frame (N, d), or list, array or column of str
         Real items: rows of numbers, or documents.
-    model : GenerativeModel or str
-        ``"gaussian"``, ``"kde"``, ``"categorical"``, ``"ngram"`` or a model of your own.  Every
+    model : GenerativeModel, scikit-learn density or str
+        ``"gaussian"``, ``"kde"``, ``"categorical"``, ``"ngram"`` or a model of your own, for
+        example ``GaussianMixture(5)`` or a :class:`CallableModel`.  Every
         generation starts from a fresh copy.  ``"kde"`` has one bandwidth for all columns, and
         nothing is standardised here: where columns differ in scale (years beside a yearly income)
         the kernel is far too wide for one or too narrow for another, so standardise first, as
         ``practicum use model-collapse`` does.  ``"kde"`` also applies Scott's rule anew in every
         generation, so that the kernel grows with the spread it adds; the command fixes the
         bandwidth of the real rows: ``KDEModel(rule_bandwidth(X, "scott"))``.
-    workflow : str
-        One of the above, or ``"all"`` for the first three.
+    workflow : str or sequence of str
+        One or several of the above, or ``"all"`` for the first three.
     n_generations : int
         Number of fits, G.
     n_per_generation : int, optional
@@ -152,20 +156,19 @@ def run_generations(
     >>> result.frame.groupby("workflow")["loss"].count().to_dict()
     {'accumulate': 20, 'accumulate-subsample': 20, 'replace': 20}
     """
-    workflows = WORKFLOWS if workflow == "all" else (check_workflow(workflow),)
+    asked = [workflow] if isinstance(workflow, str) else list(dict.fromkeys(workflow))
+    workflows = WORKFLOWS if asked == ["all"] else tuple(check_workflow(w) for w in asked)
+    X_test = None if X_test is None else check_test(X_test, X_real)
     X_real = check_items(X_real)
     model = as_model(model, X_real)
     check_kind(X_real, model)
     if X_test is not None:
-        X_test = check_items(X_test, "X_test")
         check_kind(X_test, model, "X_test")
     if n_generations < 1:
         raise InputError(f"n_generations={n_generations}: must be at least 1")
     _check_hooks(model, workflows, real_fraction, weights)
     n = items_per_generation(n_per_generation, X_real, X_test, test_size)
-    seeds = [int(s) for s in seeds]
-    if not seeds:
-        raise InputError("no seeds were given", "pass for example seeds=range(10)")
+    seeds = check_seeds(seeds)
 
     rows: list[dict] = []
     for i, seed in enumerate(seeds):
@@ -191,11 +194,11 @@ def run_generations(
 
 
 def as_model(model: GenerativeModel | str | object, X: Items) -> GenerativeModel:
-    """Make a model of a name; pass a model through.
+    """Make a model of a name or of a scikit-learn density; pass a model through.
 
     Parameters
     ----------
-    model : GenerativeModel or str
+    model : GenerativeModel, scikit-learn density or str
         ``"gaussian"``, ``"kde"`` (Scott's bandwidth, one for all columns), ``"categorical"`` (as
         many outcomes as X holds) or ``"ngram"`` (order 5, the vocabulary of X).
     X : items
@@ -215,12 +218,14 @@ def as_model(model: GenerativeModel | str | object, X: Items) -> GenerativeModel
         make: dict[str, Callable[[], GenerativeModel]] = {
             "gaussian": GaussianModel,
             "kde": KDEModel,
-            "categorical": lambda: CategoricalModel(int(np.max(X)) + 1),
+            "categorical": lambda: CategoricalModel(1 if is_text(X) else int(np.max(X)) + 1),
             "ngram": lambda: NGramLM(vocabulary="".join(sorted(set("".join(X)) | {"\n"}))),
         }
         if model not in make:
             raise InputError(f"model {model!r} is not known", "use one of " + ", ".join(make))
         return make[model]()
+    if hasattr(model, "score_samples") and not hasattr(model, "loss"):
+        return SklearnModel(model)
     missing = [m for m in ("fit", "sample", "loss") if not callable(getattr(model, m, None))]
     if missing:
         raise InputError(
@@ -250,7 +255,8 @@ def _check_hooks(model, workflows, real_fraction, weights) -> None:
 
 def _first_look(model, train, test, seed: int, *, given: bool) -> None:
     """Warnings that need data: once, for the first seed."""
-    warn_overlap(train, test)
+    if not isinstance(model, CategoricalModel):  # whose items are few, and all of them repeat
+        warn_overlap(train, test)
     if given and not is_text(train) and train.shape[1] == test.shape[1]:
         warn_different_distribution(train, test)
     probe = fresh_copy(model)

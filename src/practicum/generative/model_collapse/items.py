@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from practicum.errors import InputError
+from practicum.errors import InputError, listed
 from practicum.generative.model_collapse.checks import check_table
 
 if TYPE_CHECKING:
@@ -31,13 +31,63 @@ def check_items(X: Items, name: str = "X_real") -> Items:
     """
     if not is_text(X, name):
         return check_table(X, name)
+    X = list(X)
     if any(not t for t in X):
         raise InputError(f"{name}: document {[not t for t in X].index(True) + 1} is empty")
-    return list(X)
+    return X
+
+
+def check_test(X_test: Items, X_real: Items) -> Items:
+    """Held-out items as :func:`check_items` makes them, with the columns of the real ones.
+
+    Raises
+    ------
+    InputError
+        As in :func:`check_items`, and for other columns or another order of them.
+
+    Examples
+    --------
+    >>> check_test([[1.0, 2.0]], np.zeros((3, 2))).shape
+    (1, 2)
+    """
+    names, expected = (list(map(str, getattr(X, "columns", []))) for X in (X_test, X_real))
+    if names and expected and names != expected:
+        raise InputError(
+            f"X_test has the columns {listed(names)}, X_real has {listed(expected)}",
+            "give both the same columns in the same order",
+        )
+    X_test = check_items(X_test, "X_test")
+    width, wanted = (np.shape(X)[1] if np.ndim(X) == 2 else 1 for X in (X_test, X_real))
+    if width != wanted:
+        raise InputError(f"X_test has {width} columns, X_real has {wanted}")
+    return X_test
+
+
+def check_seeds(seeds: Any) -> list[int]:
+    """Seeds as whole numbers.
+
+    Raises
+    ------
+    InputError
+        For none, one number instead of several, or one seed twice: it would be counted twice.
+
+    Examples
+    --------
+    >>> check_seeds(range(3))
+    [0, 1, 2]
+    """
+    if not isinstance(seeds, Iterable):
+        raise InputError(f"seeds={seeds} is one number", f"for {seeds} runs pass range({seeds})")
+    found = [int(s) for s in seeds]
+    if not found:
+        raise InputError("no seeds were given", "pass for example seeds=range(10)")
+    if len(set(found)) < len(found):
+        raise InputError("a seed occurs twice, and would count as two runs", "leave one out")
+    return found
 
 
 def is_text(X: Items, name: str = "X_real") -> bool:
-    """Whether X is a sequence of documents.
+    """Whether X holds documents: a sequence, an array or a column of strings.
 
     Raises
     ------
@@ -53,6 +103,8 @@ def is_text(X: Items, name: str = "X_real") -> bool:
         raise InputError(
             f"{name} is one string; expected a list of documents", "cut it with split_documents"
         )
+    if not isinstance(X, Sequence) and np.ndim(X) == 1 and hasattr(X, "tolist"):
+        X = X.tolist()  # an array, or a column of a data frame
     return isinstance(X, Sequence) and len(X) > 0 and isinstance(X[0], str)
 
 
@@ -70,8 +122,16 @@ def check_kind(X: Items, model: GenerativeModel, name: str = "X_real") -> None:
         raise InputError(f"{name} holds {found}, {type(model).__name__} expects {expected}")
 
 
-def items_per_generation(n: int | None, X_real: Items, X_test: Items, test_size: float) -> int:
+def items_per_generation(
+    n: int | None,
+    X_real: Items,
+    X_test: Items,
+    test_size: float,
+    name: str = "n_per_generation",
+) -> int:
     """Check n against the real items left for training; all of them when n is None.
+
+    ``name`` is how messages call n.
 
     Raises
     ------
@@ -90,9 +150,9 @@ def items_per_generation(n: int | None, X_real: Items, X_test: Items, test_size:
     n = available if n is None else int(n)
     if n < 1 or available < n:
         raise InputError(
-            f"n_per_generation={n}, but only {available} real items are left for training "
+            f"{name}={n}, but only {available} real items are left for training "
             f"({len(X_real)} in all, {held_out} held out)",
-            "use a smaller n_per_generation or more real items",
+            f"use a smaller {name} or more real items",
         )
     return n
 

@@ -16,7 +16,7 @@ from typing import Any, Literal, Protocol, runtime_checkable
 import numpy as np
 from jaxtyping import Float, Int, Num
 
-from practicum.errors import InputError
+from practicum.errors import InputError, reason_of
 
 
 @runtime_checkable
@@ -35,7 +35,8 @@ class GenerativeModel(Protocol):
     ``fit(X, *, rng, sample_weight)``
         Weighted fits, for the ``weights`` hook.
     ``loss_unit``
-        ``"nats"`` when the loss is a negative log-likelihood per item.
+        ``"nats"`` when the loss is a negative log-likelihood per item; another unit in full, as
+        ``"nats per character"``.
     ``accepts_text``
         Whether items are documents (true) or rows of numbers (false).
 
@@ -127,7 +128,7 @@ class GaussianModel:
         """
         n, d = X.shape
         if n < 2:
-            raise InputError(f"n_per_generation={n}: a covariance needs at least 2 items")
+            raise InputError(f"a covariance needs at least 2 items to fit, found {n}")
         if d >= n:
             warnings.warn(
                 f"{n} rows in {d} dimensions give a singular covariance: the loss is infinite "
@@ -464,6 +465,11 @@ class SklearnModel:
     def fit(self, X: Float[np.ndarray, "n d"], *, rng: np.random.Generator) -> SklearnModel:
         """Fit a clone of the estimator.
 
+        Raises
+        ------
+        InputError
+            If the estimator refuses the items, fewer than its components for example.
+
         Examples
         --------
         >>> from sklearn.neighbors import KernelDensity
@@ -475,7 +481,13 @@ class SklearnModel:
 
         self._fitted = clone(self.estimator)
         self._seed(rng)
-        self._fitted.fit(X)
+        try:
+            self._fitted.fit(X)
+        except ValueError as error:
+            kind = type(self.estimator).__name__
+            raise InputError(
+                f"{kind} cannot be fitted to {len(X)} items: {reason_of(error)}"
+            ) from error
         return self
 
     def _seed(self, rng: np.random.Generator) -> int:

@@ -58,7 +58,7 @@ class NeuralLM:
     True
     """
 
-    loss_unit = "nats"
+    loss_unit = "nats per character"
     accepts_text = True
 
     def __init__(

@@ -55,7 +55,7 @@ class NGramLM:
     60
     """
 
-    loss_unit = "nats"
+    loss_unit = "nats per character"
     accepts_text = True
 
     def __init__(

@@ -12,6 +12,8 @@ from practicum.generative.model_collapse.generations import as_model
 from practicum.generative.model_collapse.items import (
     check_items,
     check_kind,
+    check_seeds,
+    check_test,
     concatenate,
     items_per_generation,
     sample_items,
@@ -19,7 +21,7 @@ from practicum.generative.model_collapse.items import (
     stream,
 )
 from practicum.generative.model_collapse.models import GenerativeModel, fresh_copy
-from practicum.generative.model_collapse.results import bootstrap_mean
+from practicum.generative.model_collapse.results import FEWEST_SEEDS, bootstrap_mean, bracketed
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -78,17 +80,19 @@ def value_of_synthetic(
     """
     import pandas as pd
 
+    X_test = None if X_test is None else check_test(X_test, X_real)
     X_real = check_items(X_real)
     model = as_model(model, X_real)
     check_kind(X_real, model)
-    X_test = None if X_test is None else check_items(X_test, "X_test")
+    seeds = check_seeds(seeds)
     real_sizes, synth_sizes = _sizes(real_sizes, "real_sizes"), _sizes(synth_sizes, "synth_sizes")
     if min(real_sizes) + min(synth_sizes) < 1:
         raise InputError("real_sizes and synth_sizes both hold 0: that model has nothing to learn")
     n = max(real_sizes) if n_generator is None else int(n_generator)
-    size = items_per_generation(max(n, *real_sizes), X_real, X_test, test_size)
+    name = "real_sizes" if n <= max(real_sizes) else "n_generator"
+    size = items_per_generation(max(n, *real_sizes), X_real, X_test, test_size, name)
     rows = []
-    for seed in map(int, seeds):
+    for seed in seeds:
         real, test = split(X_real, X_test, size, test_size, seed)
         rng = stream(seed, 1)
         generator = fresh_copy(model).fit(real[:n], rng=rng)
@@ -102,7 +106,7 @@ def value_of_synthetic(
 
 
 def _sizes(values: Sequence[int], name: str) -> list[int]:
-    sizes = [int(v) for v in values]
+    sizes = list(dict.fromkeys(int(v) for v in values))
     if not sizes or min(sizes) < 0:
         raise InputError(f"{name}={list(values)}: expected whole numbers, none negative")
     return sizes
@@ -116,7 +120,8 @@ def synthetic_gain(frame: pd.DataFrame, ci: float = 0.95) -> pd.DataFrame:
     frame : pandas.DataFrame
         As returned by :func:`value_of_synthetic`, with F = 0 among the sizes.
     ci : float
-        Level of the interval (bootstrap over seeds, paired by seed).
+        Level of the interval (bootstrap over seeds, paired by seed).  Help or harm is said from
+        five seeds on.
 
     Returns
     -------
@@ -151,9 +156,11 @@ def synthetic_gain(frame: pd.DataFrame, ci: float = 0.95) -> pd.DataFrame:
         low, high = (float(end[0]) for end in bootstrap_mean(gains[:, None], ci))
         gain = float(gains.mean())
         effect = "help" if low > 0 else "harm" if high < 0 else "make no clear difference"
+        if len(gains) < FEWEST_SEEDS:
+            effect = f"may help or harm ({FEWEST_SEEDS} seeds can tell, not {len(gains)})"
         sentence = (
             f"Beside {R} real items, {F} synthetic ones {effect}: the loss changes by "
-            f"{-gain:+.3g} [{-high:+.3g}, {-low:+.3g}]."
+            f"{bracketed((-gain, -high, -low))}."
         )
         rows.append({"R": R, "F": F, "gain": gain, "low": low, "high": high, "sentence": sentence})
     return pd.DataFrame(rows)

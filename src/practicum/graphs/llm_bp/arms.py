@@ -63,8 +63,8 @@ class Cell:
     prototypes : Prototypes
     shown : int, shape (n,)
         Classes of labelled nodes (few-shot), all -1 in zero-shot: what beliefs are clamped to.
-    by_name : float, shape (n, C)
-        Class probabilities from the class names alone.
+    by_name : float, shape (n, C), or None
+        Class probabilities from the class names alone, where these were embedded.
     judged : Homophily or None
         From up to 100 random edges judged without error; None where no edge has known ends.
     fixed : float or None
@@ -76,7 +76,7 @@ class Cell:
     labels: np.ndarray
     prototypes: Prototypes
     shown: np.ndarray
-    by_name: np.ndarray
+    by_name: np.ndarray | None
     judged: Homophily | None
     fixed: float | None = None
 
@@ -153,7 +153,7 @@ class Cell:
 def make_cell(
     graph: TextGraph,
     x: Float[np.ndarray, "n d"],
-    names: Float[np.ndarray, "C d"],
+    names: Float[np.ndarray, "C d"] | None,
     shots: int,
     rng: np.random.Generator,
     *,
@@ -168,7 +168,7 @@ def make_cell(
     graph : TextGraph
         With labels.
     x, names : float, shapes (n, d) and (C, d)
-        Embedded texts and class names.
+        Embedded texts and class names; names may be None with labelled nodes and alpha 1.
     shots : int
         Labelled nodes a class; 0 for zero-shot.
     rng : numpy Generator
@@ -182,7 +182,7 @@ def make_cell(
     Raises
     ------
     InputError
-        The graph has no labels, or a class too few nodes.
+        The graph has no labels, a class too few nodes, or class names are needed and not given.
 
     Examples
     --------
@@ -195,6 +195,8 @@ def make_cell(
     """
     if graph.labels is None:
         raise InputError(f"{graph.name} has no labels", "a comparison needs some to score against")
+    if names is None and (shots == 0 or alpha < 1):
+        raise InputError("class names are not embedded", "labelled nodes (shots), and alpha=1")
     labels, edges = graph.labels, graph.edges
     judge, draw = rng.spawn(2)
     if permute:
@@ -208,7 +210,8 @@ def make_cell(
     else:
         annotate = names_annotator(x, names)
         prototypes = zero_shot_prototypes(vectors, n_classes, annotate, draw)
-    judged, by_name = _judge(edges, labels, judge), np.exp(class_log_probabilities(x, names))
+    judged = _judge(edges, labels, judge)
+    by_name = None if names is None else np.exp(class_log_probabilities(x, names))
     return Cell(vectors, edges, labels, prototypes, shown, by_name, judged, fixed)
 
 
@@ -353,7 +356,8 @@ def compare_tag(
     seeds : int
     encoder : see :func:`practicum.models.embed.embed`
     embeddings : float, shape (n, d), optional
-        Instead of the texts'; class names still go through the encoder.
+        Instead of the texts'; class names still go through the encoder where they are needed: for
+        0 shots, an alpha below 1 and the arm names.
     alpha : float
 
     Returns
@@ -382,14 +386,23 @@ def compare_tag(
     if embeddings is None and data.texts is None:
         raise InputError(f"{data.name} has no texts", "hand over texts or embeddings")
     x = embed(data.texts, encoder).vectors if embeddings is None else unit_rows(embeddings)
-    names = embed(list(data.classes), encoder).vectors
+    needed = 0 in shots or alpha < 1 or "names" in arms
+    names = embed(list(data.classes), encoder).vectors if needed else None
+    if names is not None and names.shape[1] != x.shape[1]:
+        raise InputError(
+            f"embeddings have {x.shape[1]} dimensions, class names {names.shape[1]}",
+            "name the encoder that made them, or leave out 0 shots and the arm names",
+        )
     rows = []
     for k in shots:
         for seed in range(seeds):
+            cells: dict[bool, Cell] = {}  # arms of one draw share its potentials and estimates
             for arm in arms:
-                rng = np.random.default_rng([seed, k])
                 permute = arm == "bp-permuted"
-                cell = make_cell(data, x, names, k, rng, alpha=alpha, permute=permute)
+                if permute not in cells:
+                    rng = np.random.default_rng([seed, k])
+                    cells[permute] = make_cell(data, x, names, k, rng, alpha=alpha, permute=permute)
+                cell = cells[permute]
                 found = score(cell, ARMS[arm](cell), len(data.classes))
                 wanted = {m: found[m] for m in ("accuracy", "macro_f1", "calibration")}
                 rows.append({"shots": k, "seed": seed, "arm": arm, **wanted})

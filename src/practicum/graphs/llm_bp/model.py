@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence, Set
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +13,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.exceptions import NotFittedError
 
 from practicum.data.graph import TextGraph, as_text_graph, text_graph
-from practicum.errors import InputError
+from practicum.errors import InputError, listed
 from practicum.graphs.llm_bp.baselines import average_neighbours, simple_graph_convolution
 from practicum.graphs.llm_bp.homophily import (
     Homophily,
@@ -133,7 +133,7 @@ class LLMBP(ClassifierMixin, BaseEstimator):
 
     def __init__(
         self,
-        classes: Sequence[str] | None = None,
+        classes: Sequence[str] | np.ndarray | None = None,
         encoder: str | Path | Callable | Encoder = "minilm",
         adapt: str = "subspace",
         annotator: str | Chat | Callable | None = "names",
@@ -178,7 +178,7 @@ class LLMBP(ClassifierMixin, BaseEstimator):
         graph: Any,
         texts: Sequence[str] | None = None,
         embeddings: Float[np.ndarray, "n d"] | None = None,
-        y: Sequence[Any] | Int[np.ndarray, " n"] | None = None,
+        y: Sequence[Any] | Mapping[Any, Any] | Int[np.ndarray, " n"] | None = None,
     ) -> LLMBP:
         """Infer the classes of all nodes.
 
@@ -189,10 +189,10 @@ class LLMBP(ClassifierMixin, BaseEstimator):
             Where the graph does not hold them.
         embeddings : float, shape (n, d), optional
             Instead of the texts'; then few-shot, or an encoder for class names of the same d.
-        y : sequence of n, optional
-            Class names or numbers; None or -1 where unknown. With any of them known, prototypes
-            come from the labelled nodes, whose classes are then fixed. Labels that the graph itself
-            holds are not used unless they are given here.
+        y : sequence of n, or mapping of node ids, optional
+            Class names or numbers; None or -1 where unknown; a mapping names the known ones only.
+            With any of them known, prototypes come from the labelled nodes, whose classes are then
+            fixed. Labels that the graph itself holds are not used unless they are given here.
 
         Raises
         ------
@@ -207,11 +207,11 @@ class LLMBP(ClassifierMixin, BaseEstimator):
         self._check()
         n = None if embeddings is None else len(embeddings)
         data = as_text_graph(graph, texts, n_nodes=n, needs_text=embeddings is None)
-        names_given = self.classes or data.classes or ()
+        names_given = data.classes if self.classes is None else tuple(self.classes)
         self.classes_ = check_class_names(names_given, descriptive=y is None)
         if self.max_degree is not None:
             data = data.without_hubs(self.max_degree)
-        shown = self._labels(y, data.n_nodes)
+        shown = self._labels(y, data)
         if not (shown >= 0).any():
             check_class_names(self.classes_)
         rng = np.random.default_rng(self.random_state)
@@ -282,7 +282,7 @@ class LLMBP(ClassifierMixin, BaseEstimator):
         graph: Any,
         texts: Sequence[str] | None = None,
         embeddings: Float[np.ndarray, "n d"] | None = None,
-        y: Sequence[Any] | Int[np.ndarray, " n"] | None = None,
+        y: Sequence[Any] | Mapping[Any, Any] | Int[np.ndarray, " n"] | None = None,
     ) -> Int[np.ndarray, " n"]:
         """``fit`` and ``predict`` in one.
 
@@ -308,15 +308,26 @@ class LLMBP(ClassifierMixin, BaseEstimator):
             raise InputError(
                 f"annotator={self.annotator!r}", "'names', a Chat, a function, or None"
             )
+        if isinstance(self.classes, str | Set):  # the order decides the numbers, a set has none
+            raise InputError(f"classes={self.classes!r}", "a list of names, in a fixed order")
+        if not isinstance(self.n_iter, int | np.integer):
+            raise InputError(f"n_iter={self.n_iter!r}", "a whole number of rounds")
         words = ("auto", "labels", "em", "llm")
         if isinstance(self.homophily, str) and self.homophily not in words:
             raise InputError(f"homophily={self.homophily!r}", f"{', '.join(words)}, or a number")
         if self.homophily == "llm" and not isinstance(self.annotator, Chat):
             raise InputError("homophily='llm' needs a language model", "annotator=a Chat")
 
-    def _labels(self, y: Any, n: int) -> Int[np.ndarray, " n"]:
+    def _labels(self, y: Any, data: TextGraph) -> Int[np.ndarray, " n"]:
+        n = data.n_nodes
         if y is None:
             return np.full(n, -1)
+        if isinstance(y, Mapping):
+            of = {str(node): label for node, label in y.items()}
+            strange = sorted(of.keys() - set(data.ids))
+            if strange:
+                raise InputError(f"labels of nodes that are not there: {listed(strange)}")
+            y = [of.get(node) for node in data.ids]
         if len(y) != n:
             raise InputError(f"{len(y)} labels for {n} nodes", "None or -1 where unknown")
         return text_graph([], labels=y, classes=self.classes_).labels

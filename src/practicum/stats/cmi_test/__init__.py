@@ -19,8 +19,9 @@ multiply, and what both miss is taken for an effect of X.
 **How.** Out of the box both nuisances are kernel smoothers with leave-one-out residuals, all pairs
 of rows are used, and the null distribution refits the regression for every draw: that keeps the
 size where the published form over-rejects. Beside every p-value stands the rejection rate on null
-data made from your own rows. ``preset="paper"`` is the published form, networks included (needs
-PyTorch, about a minute at 400 rows).
+data made from your own rows. Columns of X and Y that Z fixes (a copy, a threshold) are left out
+with a warning; where nothing is left, p is 1. ``preset="paper"`` is the published form, networks
+included (needs PyTorch, about a minute at 400 rows).
 
 **Names.**
 
@@ -71,9 +72,9 @@ __getattr__, __dir__, __all__ = lazy_loader.attach(
         "conditional_mean": [
             "CMIResult",
             "ConditionalMeanTest",
-            "conditional_mean_importance",
             "conditional_mean_test",
         ],
+        "importance": ["conditional_mean_importance"],
         "generators": ["GaussianConditional", "ResidualSampler"],
         "kernels": ["statistic_matrix"],
         "networks": ["GenerativeNetwork", "NetworkRegressor"],

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -45,7 +48,8 @@ RegressionOption = Annotated[
     typer.Option(help="Of Y on Z; boosting follows jumps and interactions."),
 ]
 OutOption = Annotated[
-    Path | None, typer.Option("--out", help="Write figures to this HTML file.", show_default=False)
+    Path | None,
+    typer.Option("--out", help="Write a page (.html), or the numbers (.csv).", show_default=False),
 ]
 
 
@@ -65,7 +69,10 @@ def run_test(
         str, typer.Option(help="Column(s) X, separated by commas; patterns such as region_*.")
     ],
     given: Annotated[
-        str, typer.Option(help="Column(s) Z; 'rest': every other column, other candidates too.")
+        str,
+        typer.Option(
+            help="Column(s) Z; 'rest': every other column, other candidates too; 'none': no Z."
+        ),
     ] = "rest",
     ignore: Annotated[
         str, typer.Option(help="Column(s) to leave out, names of people say.", show_default=False)
@@ -88,7 +95,7 @@ def run_test(
 
     Example: practicum use cmi-test test pay.csv --response wage --candidates degree --given age
     """
-    from practicum.stats.cmi_test.conditional_mean import null_draws
+    from practicum.stats.cmi_test.importance import null_draws
 
     _refuse_output(out)
     roles = _Roles.of(data, response, candidates, given, ignore, groups)
@@ -105,14 +112,16 @@ def run_test(
         options["n_boot"] = null_draws(len(plan))
     tests = []
     for label, columns in plan:
-        rest = roles.z or [c for c in roles.rest if c not in columns]
-        if not rest:
-            raise InputError(f"{data}: no column is left for Z", "name it with --given")
+        rest = [c for c in roles.rest if c not in columns] if roles.z is None else roles.z
+        if not rest and roles.z is None:
+            raise InputError(
+                f"{data}: no column is left for Z", "name it with --given, or say --given none"
+            )
         fitted = _fit(data, label, frame, roles, columns, rest, options)
         tests.append(_Tested(label, fitted, rest))
     _report(tests, roles.y)
     if out:
-        _draw(tests, roles.y, out)
+        _write(tests, roles.y, out)
 
 
 @app.command()
@@ -138,7 +147,7 @@ def image(
     """
     import numpy as np
 
-    from practicum.stats.cmi_test.conditional_mean import null_draws
+    from practicum.stats.cmi_test.importance import null_draws
 
     _refuse_output(out)
     if (box is None) == (tiles is None):
@@ -156,7 +165,8 @@ def image(
     tests = [_test_box(data, pictures, outcome, text, boxes[text], options) for text in boxes]
     _report(tests, [labels])
     if out:
-        _draw(tests, [labels], out, _importance_map(tests, list(boxes.values())) if tiles else None)
+        drawn = {"Where the image matters": _importance_map(tests, list(boxes.values()))}
+        _write(tests, [labels], out, drawn if tiles else None)
 
 
 def _test_box(
@@ -172,7 +182,8 @@ def _test_box(
         if not part.shape[1]:
             raise InputError(f"{data}: nothing varies in the {name}", "choose another box or file")
     try:
-        test = ConditionalMeanTest(**options).fit(parts["box"], parts["labels"], parts["rest"])
+        with _told_later():
+            test = ConditionalMeanTest(**options).fit(parts["box"], parts["labels"], parts["rest"])
     except InputError as error:
         raise InputError(f"{data}, box {label}: {error.message}", error.hint) from error
     return _Tested(f"box {label}", test, ["the rest of the image"])
@@ -244,7 +255,9 @@ class _Roles:
             x = pick_columns(names, _split(candidates), y, "--candidates")
             group = pick_columns(names, [groups], [*y, *x], "--groups") if groups else []
             z = None
-            if given != "rest":
+            if given == "none" and given not in names:
+                z = []
+            elif given != "rest":
                 z = pick_columns(names, _split(given), [*y, *x, *group], "--given")
         except InputError as error:
             raise InputError(f"{data}: {error.message}", error.hint) from error
@@ -255,7 +268,7 @@ def _read(data: Path, used: list[str], missing: str) -> pd.DataFrame:
     """The table, its rows numbered as a person counts them."""
     import pandas as pd
 
-    from practicum.stats.cmi_test.tables import read_table
+    from practicum.stats.cmi_test.tables import line_numbers, read_table
 
     drop = missing == "drop"
     try:
@@ -263,8 +276,19 @@ def _read(data: Path, used: list[str], missing: str) -> pd.DataFrame:
     except InputError as error:
         hint = error.hint and error.hint.replace('missing="drop"', "--missing drop")
         raise InputError(error.message, hint) from error
+    lines = line_numbers(data)
+    if len(lines) == len(frame):  # as read_table itself names them
+        return frame.set_index(pd.Index(lines, name="line"))
     name = "remaining row" if drop else "row"
     return frame.set_index(pd.RangeIndex(1, len(frame) + 1, name=name))
+
+
+@contextmanager
+def _told_later() -> Iterator[None]:
+    """What the test warns of stands in its sentence and its notes."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        yield
 
 
 def _fit(
@@ -280,7 +304,10 @@ def _fit(
 
     labels = frame[roles.groups[0]].to_numpy() if roles.groups else None
     try:
-        return ConditionalMeanTest(**options).fit(frame[x], frame[roles.y], frame[z], labels)
+        with _told_later():
+            return ConditionalMeanTest(**options).fit(
+                frame[x], frame[roles.y], frame[z] if z else None, labels
+            )
     except InputError as error:
         hint = error.hint
         if error.message.startswith(("X", "Y", "Z")):
@@ -293,72 +320,96 @@ class _Tested:
 
     def __init__(self, label: str, test: ConditionalMeanTest, rest: list[str]) -> None:
         self.label, self.result, self.effect = label, test.result_, test.effect()
-        self.given = ", ".join(rest) if len(rest) <= 4 else f"{len(rest)} other columns"
+        self.given = _words(rest) if len(rest) <= 4 else f"{len(rest)} other columns"
+        self.given = self.given or "nothing else"
         self.adjusted = self.result.pvalue
+
+    @property
+    def empty(self) -> bool:
+        """Whether there was nothing to test."""
+        return bool(self.result.nothing_left)
 
 
 def _report(tests: list[_Tested], y: list[str]) -> None:
+    """Adjust the p-values and print everything."""
     import numpy as np
 
-    from practicum.stats.cmi_test.conditional_mean import holm_adjust
+    from practicum.stats.cmi_test.importance import holm_adjust
 
-    for test, p in zip(tests, holm_adjust(np.array([t.result.pvalue for t in tests]))):
+    tested = [test for test in tests if not test.empty]
+    for test, p in zip(tested, holm_adjust(np.array([t.result.pvalue for t in tested]))):
         test.adjusted = float(p)
-    outcome = ", ".join(y)
-    if len(tests) == 1:
-        _report_one(tests[0], outcome)
-    else:
-        _report_many(tests, outcome)
-    if any(t.adjusted > LEVEL for t in tests):
-        typer.echo("Only the mean is tested: effects on spread or tails are not looked for.")
+    if len(tests) > 1:
+        _table(tests)
+    for sentence in _said(tests, ", ".join(y)):
+        typer.echo(sentence)
 
 
-def _report_one(test: _Tested, y: str) -> None:
+def _said(tests: list[_Tested], y: str) -> Iterator[str]:
+    """What the tests say, in sentences."""
+    yield from _about_one(tests[0], y) if len(tests) == 1 else _about_many(tests, y)
+    if any(t.adjusted > LEVEL and not t.empty for t in tests):
+        yield "Only the mean is tested: effects on spread or tails are not looked for."
+
+
+def _about_one(test: _Tested, y: str) -> Iterator[str]:
     r = test.result
-    typer.echo(r.sentence(test.label, y, test.given))
-    if r.pvalue == r.pvalue:
-        typer.echo(
-            f"  Effect: the rest explains {_share(r.r2_y_given_z)} of the variance of {y} out of "
-            f"sample; {test.label} explains {_share(test.effect)} of what is left (partial R²)."
+    yield r.sentence(test.label, y, test.given)
+    if not test.empty:
+        rest = f"the rest explains {_share(r.r2_y_given_z)} of the variance of {y} out of sample; "
+        left = "what is left" if test.given != "nothing else" else f"the variance of {y}"
+        yield (
+            f"  Effect: {rest if test.given != 'nothing else' else ''}{test.label} explains "
+            f"{_share(test.effect)} of {left} (partial R²)."
         )
-        typer.echo(f"  {r.size_sentence()}")
+        yield f"  {r.size_sentence()}"
     for note in r.notes:
-        typer.echo(f"  Note: {note}.")
+        yield f"  Note: {note}."
 
 
-def _report_many(tests: list[_Tested], y: str) -> None:
-    """A table, what it says in one sentence a group, and each note once."""
-    _table(tests)
-    typer.echo(
+def _about_many(tests: list[_Tested], y: str) -> Iterator[str]:
+    """What the table says in one sentence a group, and each note once."""
+    yield (
         "Effect: share of the variance that the rest leaves (partial R²). Rest: share of the "
         f"variance of {y} that the rest explains, out of sample. Self-check: share of null data "
         f"sets made from these rows on which the test rejected at {LEVEL:.0%}."
     )
-    empty = [t for t in tests if t.adjusted != t.adjusted]
-    unclear = [t for t in tests if t not in empty and not t.result.conclusive]
-    decided = [t for t in tests if t not in empty and t not in unclear]
+    empty = [t for t in tests if t.empty]
+    unclear = [t for t in tests if not t.empty and not t.result.conclusive]
+    decided = [t for t in tests if not t.empty and t.result.conclusive]
     found = [t.label for t in decided if t.adjusted <= LEVEL]
     others = [t.label for t in decided if t.adjusted > LEVEL]
     if found:
         still = "still helps" if len(found) == 1 else "each still help"
-        typer.echo(
+        yield (
             f"Knowing the rest, {_words(found)} {still} to predict the mean of {y} "
             f"(adjusted p at most {LEVEL})."
         )
     if others:
-        typer.echo(
+        yield (
             f"No evidence that, knowing the rest, {_words(others, 'or')} helps to predict the mean "
             f"of {y}; this is not evidence of the contrary."
         )
     for test in [*empty, *unclear]:
-        typer.echo(test.result.sentence(test.label, y, test.given))
+        yield test.result.sentence(test.label, y, test.given)
     notes: dict[str, list[str]] = {}
     for test in tests:
         for note in test.result.notes:
             notes.setdefault(note, []).append(test.label)
     for note, labels in notes.items():
         where = "" if len(labels) == len(tests) else f" ({_words(labels)})"
-        typer.echo(f"Note{where}: {note}.")
+        yield f"Note{where}: {note}."
+
+
+COLUMNS = ("candidate", "p", "p (Holm)", "effect", "rest", "self-check", "rows")
+
+
+def _cells(test: _Tested) -> list[str]:
+    """A test's line of the table."""
+    r = test.result
+    size = "" if r.size_check is None else f"{r.size_check:.0%}"
+    p = [_p_words(value) for value in (r.pvalue, test.adjusted)]
+    return [test.label, *p, _share(test.effect), _share(r.r2_y_given_z), size, str(r.n)]
 
 
 def _table(tests: list[_Tested]) -> None:
@@ -366,14 +417,10 @@ def _table(tests: list[_Tested]) -> None:
     from rich.table import Table
 
     table = Table(box=None, pad_edge=False)
-    table.add_column("candidate")
-    for column in ("p", "p (Holm)", "effect", "rest", "self-check", "rows"):
-        table.add_column(column, justify="right")
+    for column in COLUMNS:
+        table.add_column(column, justify="left" if column == COLUMNS[0] else "right")
     for test in tests:
-        r = test.result
-        size = "" if r.size_check is None else f"{r.size_check:.0%}"
-        p = [_p_words(value) for value in (r.pvalue, test.adjusted)]
-        table.add_row(test.label, *p, _share(test.effect), _share(r.r2_y_given_z), size, str(r.n))
+        table.add_row(*_cells(test))
     Console(highlight=False, width=120).print(table)
 
 
@@ -384,6 +431,8 @@ def _share(value: float) -> str:
 
 def _words(names: list[str], last: str = "and") -> str:
     """Names in a sentence; of many, the first few."""
+    if not names:
+        return ""
     if len(names) > MOST_NAMED:
         names = [*names[: MOST_NAMED - 1], f"{len(names) - MOST_NAMED + 1} more"]
     return f" {last} ".join(filter(None, [", ".join(names[:-1]), names[-1]]))
@@ -391,28 +440,77 @@ def _words(names: list[str], last: str = "and") -> str:
 
 def _p_words(p: float) -> str:
     """Three digits, and never 0.000."""
-    return "" if p != p else f"{p:.3f}" if p >= 0.001 else f"{p:.1g}"
+    return f"{p:.3f}" if p >= 0.001 else f"{p:.1g}"
 
 
 def _refuse_output(out: Path | None) -> None:
     """Before the work, not after it."""
-    if out and (out.is_dir() or out.suffix.lower() not in (".html", ".htm")):
-        kind = "a folder" if out.is_dir() else "no page"
-        raise InputError(f"--out {out} is {kind}", "name a file that ends in .html")
+    if out and (out.is_dir() or out.suffix.lower() not in (".html", ".htm", ".csv")):
+        kind = "a folder" if out.is_dir() else "neither a page nor a table"
+        raise InputError(f"--out {out} is {kind}", "name a file that ends in .html or .csv")
 
 
-def _draw(tests: list[_Tested], y: list[str], out: Path, over_all: Any = None) -> None:
-    """The statistic of each test beside its null; or one figure for all of them."""
-    from practicum.study.plots import new_figure
-    from practicum.study.report import write_figures
+def _write(
+    tests: list[_Tested], y: list[str], out: Path, drawn: dict[str, Any] | None = None
+) -> None:
+    """The numbers as a table; or a page that holds all that was said, and figures."""
+    from practicum.study.report import write_atomically, write_figures
 
-    if over_all is not None:
-        written = write_figures({"Where the image matters": over_all}, out, "cmi-test")
-        typer.echo(f"Wrote {written}: the map.")
+    if out.suffix.lower() == ".csv":
+        frame = _frame(tests, y)
+        written = write_atomically(out, lambda path: frame.to_csv(path, index=False))
+        typer.echo(f"Wrote {written}: a row for each test.")
         return
+    figures = {"What the test says": _page_table(tests, y)} | (drawn or _nulls(tests))
+    written = write_figures(figures, out, f"cmi-test: {', '.join(y)}")
+    what = "the map" if drawn else "the statistic beside its null distribution"
+    typer.echo(f"Wrote {written}: the result and {what}.")
+
+
+def _frame(tests: list[_Tested], y: list[str]) -> pd.DataFrame:
+    import pandas as pd
+
+    return pd.DataFrame(
+        {
+            "response": ", ".join(y),
+            "candidate": test.label,
+            "given": test.given,
+            "p": test.result.pvalue,
+            "p_adjusted": test.adjusted,
+            "effect": test.effect,
+            "r2_given": test.result.r2_y_given_z,
+            "size_check": test.result.size_check,
+            "rows": test.result.n,
+            "conclusive": test.result.conclusive,
+            "notes": "; ".join(test.result.notes),
+        }
+        for test in tests
+    )
+
+
+def _page_table(tests: list[_Tested], y: list[str]) -> Any:
+    """The table, what was said of it below."""
+    from practicum.study.plots import new_figure
+
+    said = " ".join(sentence.strip() for sentence in _said(tests, ", ".join(y)))
+    figure = new_figure(said, height=90 + 30 * len(tests))
+    figure.add_table(
+        header={"values": COLUMNS, "align": "left"},
+        cells={"values": list(zip(*map(_cells, tests))), "align": "left", "height": 28},
+    )
+    figure.update_layout(margin={"t": 10, "b": 10})
+    return figure
+
+
+def _nulls(tests: list[_Tested]) -> dict[str, Any]:
+    """The statistic of each test beside its null."""
+    from practicum.study.plots import new_figure
+
     figures = {}
     for test in tests:
         label, r = test.label, test.result
+        if test.empty:
+            continue
         figure = new_figure(
             f"Grey: {len(r.null)} draws of the statistic if {label} did not matter. Line: the "
             f"statistic of the data (p = {r.pvalue:.3g}).",
@@ -422,8 +520,7 @@ def _draw(tests: list[_Tested], y: list[str], out: Path, over_all: Any = None) -
         figure.add_histogram(x=r.null, marker={"color": "#7F7F7F"}, nbinsx=60, showlegend=False)
         figure.add_vline(x=r.statistic, line={"color": "#0072B2", "width": 3})
         figures[f"{label}: the statistic and its null"] = figure
-    written = write_figures(figures, out, f"cmi-test: {', '.join(y)}")
-    typer.echo(f"Wrote {written}: the statistic beside its null distribution.")
+    return figures
 
 
 def _importance_map(tests: list[_Tested], boxes: list[Any]) -> Any:

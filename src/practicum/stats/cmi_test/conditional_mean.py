@@ -1,17 +1,15 @@
-"""The test of conditional mean independence: estimator, function, and many candidates at once."""
+"""The test of conditional mean independence: the estimator, its result, and the function."""
 
 from __future__ import annotations
 
 import time
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from copy import deepcopy
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from numbers import Integral
 from typing import Any, Literal
 
 import numpy as np
-import pandas as pd
-from jaxtyping import Float
 from scipy.stats import binomtest
 from sklearn.base import BaseEstimator
 
@@ -24,6 +22,7 @@ from practicum.stats.cmi_test.calibration import (
     p_value,
 )
 from practicum.stats.cmi_test.generators import ResidualSampler
+from practicum.stats.cmi_test.inputs import Rows, determined_by
 from practicum.stats.cmi_test.kernels import (
     CentredKernel,
     centred_kernel,
@@ -31,14 +30,17 @@ from practicum.stats.cmi_test.kernels import (
     pooled_kernel,
     standardise,
 )
-from practicum.stats.cmi_test.regressions import CrossFitted, about_misfit, make_regression
+from practicum.stats.cmi_test.regressions import (
+    CrossFitted,
+    about_fit,
+    about_misfit,
+    make_regression,
+)
+from practicum.stats.cmi_test.sampling import ALL_DRAWS, Sampler, about_wide
 from practicum.stats.cmi_test.smoother import KernelSmoother
-from practicum.stats.cmi_test.tables import encode_columns
 
-MIN_ROWS = 60
-ALL_DRAWS = 32
-MAX_ROWS = 10_000  # n² doubles of several matrices
-NO_VARIATION = 1 - 1e-7
+NO_VARIATION, LITTLE = 1 - 1e-7, 0.99  # R²: none is left; what is left may be the smoother's error
+NAMED = 5
 
 # The published settings (notebooks of Zhang et al. 2025); the networks' constants are theirs too.
 PAPER: Mapping[str, Any] = {
@@ -63,8 +65,8 @@ class CMIResult:
     statistic : float
         T, in units of the standardised Y.
     pvalue : float
-        Probability of a T at least this large if the mean of Y does not depend on X given Z; nan
-        where X has no variation left given Z.
+        Probability of a T at least this large if the mean of Y does not depend on X given Z. It is
+        1 where there is nothing to test: the null hypothesis then holds whatever Y does.
     null : array, shape (n_boot,)
         Draws of T under the null.
     null_kind : {"refit", "multiplier"}
@@ -86,6 +88,8 @@ class CMIResult:
     preset : str
     notes : tuple of str
         What a person should know before reading the p-value.
+    nothing_left : {"", "X", "Y"}
+        Which of the two is a function of Z, so that there is nothing to test.
 
     Examples
     --------
@@ -113,15 +117,16 @@ class CMIResult:
     seconds: float
     preset: str
     notes: tuple[str, ...] = ()
+    nothing_left: Literal["", "X", "Y"] = ""
 
     @property
     def conclusive(self) -> bool:
         """False where p cannot be trusted.
 
-        Either the self-check rejects clearly more than 10 % of null data sets, or the generator is
-        clearly worse than borrowing residuals would be.
+        There is nothing to test, or the self-check rejects clearly more than 10 % of null data
+        sets, or the generator is clearly worse than borrowing residuals would be.
         """
-        return not np.isnan(self.pvalue) and not self._doubts()
+        return not self.nothing_left and not self._doubts()
 
     def _doubts(self) -> str:
         if self._rejects_more_than(0.10):
@@ -164,8 +169,10 @@ class CMIResult:
         adjusted : float, optional
             The p-value adjusted for several tests, which then decides.
         """
-        if np.isnan(self.pvalue):
-            return f"{x} adds no variation given {z} (R² = 1): there is nothing to test."
+        if self.nothing_left == "X":
+            return f"{x} adds no variation given {z}: there is nothing to test (p = 1)."
+        if self.nothing_left == "Y":
+            return f"{z} already fixes {y}: nothing is left for {x} to predict (p = 1)."
         if not self.conclusive:
             return f"No conclusion about {x}: {self._doubts()}."
         decides = self.pvalue if adjusted is None else adjusted
@@ -247,7 +254,7 @@ class ConditionalMeanTest(BaseEstimator):
     preset : {None, "paper"}
         ``paper``: every parameter that is at its default takes the published value (networks
         trained on two folds; needs PyTorch; minutes on a CPU).
-    random_state : int or None
+    random_state : int, numpy Generator or None
 
     Attributes
     ----------
@@ -286,7 +293,7 @@ class ConditionalMeanTest(BaseEstimator):
         scale: Literal["common", "paper"] = "common",
         missing: Literal["refuse", "drop"] = "refuse",
         preset: Literal["paper"] | None = None,
-        random_state: int | None = None,
+        random_state: int | np.random.Generator | None = None,
     ) -> None:
         self.regression = regression
         self.generator = generator
@@ -302,13 +309,14 @@ class ConditionalMeanTest(BaseEstimator):
         self.preset = preset
         self.random_state = random_state
 
-    def fit(self, X: Any, y: Any, Z: Any, groups: Any = None) -> ConditionalMeanTest:
+    def fit(self, X: Any, y: Any, Z: Any = None, groups: Any = None) -> ConditionalMeanTest:
         """Run the test.
 
         Parameters
         ----------
         X, y, Z : arrays or DataFrames, shapes (n, d), (n,) or (n, k), (n, q)
-            Text columns of a DataFrame are encoded as categories.
+            Text columns of a DataFrame are encoded as categories. Without Z the null hypothesis is
+            E[Y | X] = E[Y].
         groups : array, shape (n,), optional
             Rows that belong together (a patient, a class): left out together, one sign for all,
             no pairs among them.
@@ -321,19 +329,34 @@ class ConditionalMeanTest(BaseEstimator):
         ------
         InputError
             Missing values, constant columns, fewer than 60 rows, text that is no category, ...
+
+        Warns
+        -----
+        UserWarning
+            A column of X or of Y is a function of Z, exactly or nearly; or the result is not
+            ``conclusive``. ``result_.notes`` has these and whatever else should be known.
         """
         started = time.perf_counter()
         options = self._options()
-        data = _Data.of(X, y, Z, groups, self.missing)
+        data = Rows.of(X, y, Z, groups, self.missing)
         streams = np.random.default_rng(self.random_state).spawn(4)
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always", UserWarning)
-            self._test(data, options, streams, started)
+            result, said = self._test(data, options, streams)
         notes = [str(w.message) for w in caught if issubclass(w.category, UserWarning)]
-        if notes:
-            values = {**vars(self.result_), "notes": (*self.result_.notes, *dict.fromkeys(notes))}
-            self.result_ = CMIResult(**values)
+        self.result_ = replace(
+            result,
+            notes=tuple(dict.fromkeys([*data.notes, *said, *result.notes, *notes])),
+            seconds=time.perf_counter() - started,
+        )
+        self.pvalue_, self.statistic_ = self.result_.pvalue, self.result_.statistic
         self._data = data
+        if self.result_.nothing_left:
+            said = [f"{'; '.join(said)}: there is nothing to test, and p is 1"]
+        elif not self.result_.conclusive:
+            said = [*said, self.result_.sentence()]
+        for words in said:
+            warnings.warn(words, UserWarning, stacklevel=2)
         return self
 
     def effect(self) -> float:
@@ -373,84 +396,85 @@ class ConditionalMeanTest(BaseEstimator):
         for name, values in allowed.items():
             if options[name] not in values:
                 raise InputError(f"{name}={options[name]!r}", f"{name} is one of {values}")
-        for name, least in (("draws", 1), ("folds", 2), ("n_boot", 19)):
-            value = options[name]
-            if value != "all" and value < least:
-                raise InputError(f"{name}={value}, at least {least} is needed")
-        if self.random_state is not None and self.random_state < 0:
-            raise InputError(f"random_state={self.random_state}", "zero, a positive number or None")
+        counts = {name: options[name] for name in ("draws", "folds", "n_boot")}
+        for name, least in (("draws", 1), ("folds", 2), ("n_boot", 19), ("n_check", 0)):
+            value = {**counts, "n_check": self.n_check}[name]
+            if name == "draws" and value == "all":
+                continue
+            if not isinstance(value, Integral) or value < least:
+                words = " or 'all'" if name == "draws" else ""
+                raise InputError(
+                    f"{name}={value!r}", f"a whole number of at least {least}{words} is needed"
+                )
+        seed = self.random_state
+        if isinstance(seed, Integral) and seed < 0:
+            raise InputError(f"random_state={seed}", "zero, a positive number or None")
         if self.missing not in ("refuse", "drop"):
             raise InputError(f"missing={self.missing!r}", "missing is 'refuse' or 'drop'")
         return options
 
     def _test(
-        self,
-        data: _Data,
-        options: dict[str, Any],
-        streams: Sequence[np.random.Generator],
-        started: float,
-    ) -> None:
+        self, data: Rows, options: dict[str, Any], streams: Sequence[np.random.Generator]
+    ) -> tuple[CMIResult, list[str]]:
+        """The result, and what is to be said aloud."""
         fold = _folds(data.n, options["folds"], data.groups, streams[0], self.preset)
-        regression = make_regression(options["regression"], data.z, data.y, fold, data.groups)
-        like = getattr(regression, "smoother", None)
-        sampler = _Sampler.of(options["generator"], data, fold, streams[1], like)
-        notes = [*data.notes, *sampler.notes, *regression.notes]
-        notes += _about_wide(sampler.r2, data.z.shape[1])
-        if hasattr(regression, "left_out"):
-            notes += about_misfit(regression.left_out, data.z, data.groups)
+        found = _Nuisances.of(data, options, fold, streams[1])
+        data, regression, sampler = found.data, found.regression, found.sampler
         within = options["pairs"] == "within"
+        kind = _kind_of_null(options, regression)
+        result = CMIResult(
+            statistic=0.0,
+            pvalue=1.0,
+            null=np.zeros(options["n_boot"]),
+            null_kind=kind,
+            n=data.n,
+            folds=int(fold.max()) + 1 if within or sampler.folded or regression.folded else 0,
+            draws=0,
+            r2_y_given_z=regression.r2,
+            r2_x_given_z=float("nan") if sampler.r2 is None else float(sampler.r2.mean()),
+            mmd_x_given_z=float("nan"),
+            mmd_sd=float("nan"),
+            mmd_reference=None,
+            size_check=None,
+            n_check=0,
+            seconds=0.0,
+            preset=self.preset or "default",
+            nothing_left=found.nothing_left,
+        )
+        if found.nothing_left:
+            return result, found.fixed
         blocks = fold if within else None
-        kind = options["null"]
-        if kind == "auto":
-            kind = "refit" if regression.refits else "multiplier"
-        if kind == "refit" and not regression.refits:
-            raise InputError(
-                "null='refit' needs a regression that is a linear smoother",
-                "use regression='smoother', or null='multiplier'",
-            )
-        if options["scale"] == "paper" and (kind == "refit" or not within):
-            raise InputError(
-                "scale='paper' goes with pairs='within' and null='multiplier'", "or use 'common'"
-            )
         pairs, draws = self._pairs(sampler, data, options, blocks)
         count = len(pairs) * (len(pairs) - 1)
         distance, spread = pairs.sum() / count, np.sqrt(2 * np.vdot(pairs, pairs)) / count
         reference = None
         if sampler.fitted and not isinstance(sampler.source, ResidualSampler):
-            plain = _Sampler.cross_fitted(ResidualSampler(), data, fold, streams[1])
-            reference = self._pairs(plain, data, options, blocks)[0].sum() / count
+            plain = Sampler.cross_fitted(ResidualSampler(), data, fold, streams[1])
+            reference = float(self._pairs(plain, data, options, blocks)[0].sum() / count)
         pairs *= _pair_weights(blocks, data)
         scaling = _Scaling(data.y, blocks, options["scale"])
         model, outer, inner = _nulls(kind, regression, pairs, scaling, data)
         null = model.draw(options["n_boot"], streams[2])
-        empty = sampler.r2 is not None and bool((sampler.r2 >= NO_VARIATION).all())
-        size = None
-        if self.n_check and not empty:
+        statistic, size = float(model.statistic), None
+        if self.n_check:
             size = empirical_size(outer, null, inner, self.n_check, streams[3])
-        self.statistic_ = float(model.statistic)
-        self.pvalue_ = float("nan") if empty else p_value(self.statistic_, null)
-        self.result_ = CMIResult(
-            self.statistic_,
-            self.pvalue_,
-            null,
-            kind,
-            data.n,
-            int(fold.max()) + 1 if within or sampler.folded or regression.folded else 0,
-            draws,
-            regression.r2,
-            float("nan") if sampler.r2 is None else float(sampler.r2.mean()),
-            float(distance),
-            float(spread),
-            None if reference is None else float(reference),
-            size,
-            self.n_check if size is not None else 0,
-            time.perf_counter() - started,
-            self.preset or "default",
-            tuple(notes),
+        result = replace(
+            result,
+            statistic=statistic,
+            pvalue=p_value(statistic, null),
+            null=null,
+            draws=draws,
+            mmd_x_given_z=float(distance),
+            mmd_sd=float(spread),
+            mmd_reference=reference,
+            size_check=size,
+            n_check=self.n_check,
+            notes=tuple(found.notes()),
         )
+        return result, [*found.fixed, *found.nearly]
 
     def _pairs(
-        self, sampler: _Sampler, data: _Data, options: dict[str, Any], blocks: np.ndarray | None
+        self, sampler: Sampler, data: Rows, options: dict[str, Any], blocks: np.ndarray | None
     ) -> tuple[np.ndarray, int]:
         """A, each block standardised and given bandwidths by itself; and the draws it took."""
         centre = sampler.mean() if options["coordinates"] == "residual" else np.zeros_like(data.x)
@@ -460,12 +484,13 @@ class ConditionalMeanTest(BaseEstimator):
         )
         if count == "all":
             count = ALL_DRAWS
+        width = 0.0 if data.conditional else 1.0  # zeros have no median distance
         if blocks is None:
-            z = standardise(data.z)
+            z = data.standard_z
             if pooled:
-                return pair_matrix(pooled_kernel(standardise(sampler.pool)), z), data.n
+                return pair_matrix(pooled_kernel(standardise(sampler.pool)), z, width), data.n
             draws = (standardise(draw - centre, x) for draw in sampler.stream(count))
-            return pair_matrix(centred_kernel(standardise(x), draws), z), count
+            return pair_matrix(centred_kernel(standardise(x), draws), z, width), count
         own = options["scale"] == "paper"
         members = [np.flatnonzero(blocks == block) for block in range(int(blocks.max()) + 1)]
         kernels = [CentredKernel(standardise(x[rows])) for rows in members]
@@ -475,147 +500,117 @@ class ConditionalMeanTest(BaseEstimator):
                 kernel.add(standardise(part, None if own else x[rows]))
         pairs = np.zeros((data.n, data.n))
         for rows, kernel in zip(members, kernels):
-            pairs[np.ix_(rows, rows)] = pair_matrix(kernel.matrix(), standardise(data.z[rows]))
+            z = standardise(data.z[rows]) if data.conditional else data.z[rows]
+            pairs[np.ix_(rows, rows)] = pair_matrix(kernel.matrix(), z, width)
         return pairs, count
 
 
-# --- data ----------------------------------------------------------------------------------------
+# --- nuisances -----------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class _Data:
-    """Checked arrays."""
+@dataclass
+class _Nuisances:
+    """The two regressions, on the columns of X and Y that Z does not fix."""
 
-    x: np.ndarray
-    y: np.ndarray
-    z: np.ndarray
-    groups: np.ndarray | None
-    names: Mapping[str, tuple[str, ...]]
-    notes: tuple[str, ...]
-
-    @property
-    def n(self) -> int:
-        return len(self.x)
+    data: Rows
+    regression: Any
+    sampler: Sampler
+    nothing_left: Literal["", "X", "Y"]
+    fixed: list[str]
+    nearly: list[str]
 
     @classmethod
-    def of(cls, x: Any, y: Any, z: Any, groups: Any, missing: str) -> _Data:
-        parts = {k: encode_columns(v, k) for k, v in (("X", x), ("Y", y), ("Z", z))}
-        arrays = {k: part.values for k, part in parts.items()}
-        lengths = {k: len(a) for k, a in arrays.items()}
-        _same_index(X=x, Y=y, Z=z)
-        if groups is not None:
-            groups = np.asarray(groups)
-            lengths["groups"] = len(groups)
-            if pd.isna(groups).any() and missing == "refuse":
-                raise InputError(
-                    f"{int(pd.isna(groups).sum())} rows have no group",
-                    "fill them in, or drop these rows with missing='drop'",
-                )
-        if len(set(lengths.values())) > 1:
-            words = ", ".join(f"{k} {n}" for k, n in lengths.items())
-            raise InputError(f"numbers of rows differ: {words}")
-        notes = [note for part in parts.values() for note in part.notes]
-        keep = np.ones(lengths["X"], dtype=bool)
-        for name, part in parts.items():
-            keep &= _finite(part.values, part.names, name, missing)
-        if groups is not None:
-            keep &= ~pd.isna(groups)
-        if not keep.all():
-            notes.append(f"{int((~keep).sum())} of {len(keep)} rows with missing values dropped")
-        arrays = {k: a[keep] for k, a in arrays.items()}
-        if groups is not None:
-            groups = np.unique(groups[keep].astype(str), return_inverse=True)[1]
-        n = int(keep.sum())
-        if n < MIN_ROWS:
-            raise InputError(f"{n} rows, at least {MIN_ROWS} are needed")
-        if n > MAX_ROWS:
-            raise InputError(
-                f"{n:,} rows: the pairs of more than {MAX_ROWS:,} do not fit in memory",
-                f"test a random sample of {MAX_ROWS // 2:,} rows",
-            )
-        if groups is not None and groups.max() + 1 < 20:
-            raise InputError(f"{groups.max() + 1} groups, at least 20 are needed")
-        for name, part in parts.items():
-            _within_range(arrays[name], part.names, name)
-            _varying(arrays[name], part.names, name)
-        if arrays["X"].shape[1] + arrays["Z"].shape[1] >= n:
-            notes.append(f"as many columns as rows ({n}): expect little power")
-        notes += _about_outcome(arrays["Y"], parts["Y"].names)
-        names = {k: part.names for k, part in parts.items()}
-        return cls(arrays["X"], arrays["Y"], arrays["Z"], groups, names, tuple(notes))
+    def of(
+        cls, data: Rows, options: dict[str, Any], fold: np.ndarray, rng: np.random.Generator
+    ) -> _Nuisances:
+        """Fit both; again without the columns that turn out to be functions of Z.
 
-
-def _same_index(**parts: Any) -> None:
-    """Rows are paired by position; data frames that say otherwise are a mistake."""
-    labelled = {k: v.index for k, v in parts.items() if isinstance(v, pd.DataFrame | pd.Series)}
-    first = next(iter(labelled.items()), None)
-    for name, index in labelled.items():
-        if first and len(index) == len(first[1]) and not index.equals(first[1]):
-            raise InputError(
-                f"{first[0]} and {name} have different row labels",
-                f"align them, {name} = {name}.loc[{first[0]}.index], or pass arrays",
-            )
-
-
-def _finite(values: np.ndarray, names: Sequence[str], what: str, missing: str) -> np.ndarray:
-    """Rows without missing values; infinite ones are refused in any case."""
-    infinite = np.isinf(values)
-    if infinite.any():
-        row, column = np.argwhere(infinite)[0]
-        raise InputError(
-            f"{what} column {names[column]!r} is infinite in row {row}", "correct the value"
+        What is left of such a column is rounding, or the smoother's own error, which the kernel
+        would blow up to unit variance.
+        """
+        regression, sampler = _fitted(data, options, fold, rng)
+        fixed: list[str] = []
+        nearly: list[str] = []
+        known_mean = not hasattr(regression, "left_out")
+        of_y = (
+            None if known_mean else 1 - (regression.left_out**2).mean(axis=0) / data.y.var(axis=0)
         )
-    gaps = np.isnan(values)
-    if gaps.any() and missing == "refuse":
-        column = int(gaps.any(axis=0).argmax())
-        row = int(gaps[:, column].argmax())
-        raise InputError(
-            f"{what} column {names[column]!r} has {int(gaps[:, column].sum())} missing values, "
-            f"the first in row {row}",
-            "fill them in, or drop these rows with missing='drop'",
+        kept = data
+        checked: tuple[tuple[Literal["X", "Y"], np.ndarray, Any, bool], ...] = (
+            ("X", data.x, sampler.r2, sampler.fitted),
+            ("Y", data.y, of_y, not known_mean),
         )
-    return ~gaps.any(axis=1)
+        for role, values, r2, estimated in checked:
+            column, share = determined_by(values, data.z)
+            if r2 is not None:
+                share = np.maximum(share, r2)
+            gone = (column >= 0) | (share >= NO_VARIATION)
+            of = [f"it is a function of {data.names['Z'][k]!r}" if k >= 0 else "" for k in column]
+            if gone.all():
+                return cls(data, regression, sampler, role, _fixed(data, role, gone, of), [])
+            if gone.any() and estimated:
+                fixed += [f"{note}; left out" for note in _fixed(data, role, gone, of)]
+                kept = kept.only(role, ~gone)
+            if role == "X":
+                near = np.flatnonzero(~gone & (share >= LITTLE))
+                nearly = [_nearly(data.names["X"][k], share[k]) for k in near[:NAMED]]
+        if kept is not data:
+            regression, sampler = _fitted(kept, options, fold, rng)
+        return cls(kept, regression, sampler, "", fixed, nearly)
+
+    def notes(self) -> Iterator[str]:
+        """What a person should know about the fits."""
+        if not self.data.conditional:
+            return
+        yield from about_fit(self.regression.r2)
+        yield from about_wide(self.sampler.r2, self.data.z.shape[1])
+        if hasattr(self.regression, "left_out"):
+            yield from about_misfit(self.regression.left_out, self.data.z, self.data.groups)
 
 
-HUGE, TINY = 1e100, 1e-100  # squares of what lies beyond are no longer numbers
+def _fitted(
+    data: Rows, options: dict[str, Any], fold: np.ndarray, rng: np.random.Generator
+) -> tuple[Any, Sampler]:
+    """The regression of Y and the generator of X, which share features of Z."""
+    regression = make_regression(options["regression"], data.z, data.y, fold, data.groups)
+    like = getattr(regression, "smoother", None)
+    return regression, Sampler.of(options["generator"], data, fold, rng, like)
 
 
-def _within_range(values: np.ndarray, names: Sequence[str], what: str) -> None:
-    """Refuse what squares and standard deviations cannot hold."""
-    huge = np.argwhere(np.abs(values) > HUGE)
-    if len(huge):
-        row, column = huge[0]
+def _fixed(data: Rows, role: str, gone: np.ndarray, of: list[str]) -> list[str]:
+    """The columns of X or Y that Z fixes, and why."""
+    notes = [
+        f"no variation given Z in {role} column {data.names[role][k]!r}: {of[k] or 'R² = 1'}"
+        for k in np.flatnonzero(gone)
+    ]
+    more = len(notes) - NAMED
+    return notes[:NAMED] + ([f"nor in {more} more columns of {role}"] if more > 0 else [])
+
+
+def _nearly(name: str, share: float) -> str:
+    return (
+        f"X column {name!r} is nearly a function of Z (R² = {np.floor(1000 * share) / 1000:.3f}): "
+        "if it is one, nothing is left to test, and p is about what the regression of X on Z misses"
+    )
+
+
+def _kind_of_null(options: dict[str, Any], regression: Any) -> str:
+    kind = options["null"]
+    if kind == "auto":
+        kind = "refit" if regression.refits else "multiplier"
+    if kind == "refit" and not regression.refits:
         raise InputError(
-            f"{what} column {names[column]!r} holds {values[row, column]:g} in row {row}",
-            "correct the value, or rescale the column",
+            "null='refit' needs a regression that is a linear smoother",
+            "use regression='smoother', or null='multiplier'",
         )
-    size = np.abs(values).max(axis=0)
-    for column in np.flatnonzero((size > 0) & (size < TINY)):
+    if options["scale"] == "paper" and (kind == "refit" or options["pairs"] == "all"):
         raise InputError(
-            f"{what} column {names[column]!r} holds nothing above {size[column]:g}",
-            "rescale the column",
+            "scale='paper' goes with pairs='within' and null='multiplier'", "or use 'common'"
         )
+    return kind
 
 
-def _varying(values: np.ndarray, names: Sequence[str], what: str) -> None:
-    spread = values.max(axis=0) - values.min(axis=0)
-    flat = [names[k] for k in np.flatnonzero(spread == 0)]
-    if flat:
-        more = f" and {len(flat) - 5} more" if len(flat) > 5 else ""
-        raise InputError(
-            f"{what}: constant columns {', '.join(map(repr, flat[:5]))}{more}",
-            "leave them out: they say nothing",
-        )
-
-
-def _about_outcome(y: np.ndarray, names: Sequence[str]) -> Iterator[str]:
-    for k, name in enumerate(names):
-        values = np.unique(y[:, k])
-        if 2 < len(values) <= 10 and (values == values.round()).all():
-            yield (
-                f"Y column {name!r} has {len(values)} whole-number values and is taken as a "
-                "quantity; if they are codes, pass it as text"
-            )
+# --- pairs and nulls ----------------------------------------------------------------------------
 
 
 def _folds(
@@ -633,7 +628,7 @@ def _folds(
     return (order * folds // len(order))[groups]
 
 
-def _pair_weights(blocks: np.ndarray | None, data: _Data) -> np.ndarray:
+def _pair_weights(blocks: np.ndarray | None, data: Rows) -> np.ndarray:
     """1/(n - 1); within folds the mean over folds of theirs; none within a group."""
     if blocks is None:
         weights = np.full((data.n, data.n), 1 / (data.n - 1))
@@ -644,131 +639,6 @@ def _pair_weights(blocks: np.ndarray | None, data: _Data) -> np.ndarray:
     if data.groups is not None:
         weights[data.groups[:, None] == data.groups] = 0.0
     return weights
-
-
-# --- X given Z -----------------------------------------------------------------------------------
-
-
-@dataclass
-class _Sampler:
-    """A fitted generator, whatever it can do by itself, as a stream of draws for all rows."""
-
-    source: Any
-    z: np.ndarray
-    next_draw: Callable[[], np.ndarray]
-    r2: np.ndarray | None
-    fitted: bool
-    folded: bool
-    notes: tuple[str, ...]
-
-    @classmethod
-    def of(
-        cls,
-        source: Any,
-        data: _Data,
-        fold: np.ndarray,
-        rng: np.random.Generator,
-        like: KernelSmoother | None = None,
-    ) -> _Sampler:
-        if isinstance(source, str):
-            source = _named_generator(source)
-        if not hasattr(source, "sample"):
-            raise InputError(
-                f"generator={source!r} has no sample(z, m, rng)",
-                "'residual', 'network', or an object with fit(x, z) and sample(z, m, rng)",
-            )
-        if not hasattr(source, "fit"):
-
-            def simulate() -> np.ndarray:
-                return source.sample(data.z, 1, rng)[0]
-
-            return cls(source, data.z, simulate, None, False, False, ())
-        if hasattr(source, "sample_left_out"):
-            shared = {"like": like} if isinstance(source, ResidualSampler) else {}
-            source.fit(data.x, data.z, data.groups, **shared)
-            r2 = getattr(source, "r2", None)
-            notes = _about_variation(r2, data.names["X"])
-
-            def borrow() -> np.ndarray:
-                return source.sample_left_out(1, rng)[0]
-
-            return cls(source, data.z, borrow, r2, True, False, notes)
-        return cls.cross_fitted(source, data, fold, rng)
-
-    @classmethod
-    def cross_fitted(
-        cls, source: Any, data: _Data, fold: np.ndarray, rng: np.random.Generator
-    ) -> _Sampler:
-        """Each fold's draws from a generator fitted to the other folds."""
-        held_out = [np.flatnonzero(fold == k) for k in range(int(fold.max()) + 1)]
-        training = [np.flatnonzero(fold != k) for k in range(len(held_out))]
-        tasks = [(data.x[rows], data.z[rows]) for rows in training]
-        seeds = [int(s) for s in rng.integers(0, 2**31, len(tasks))]
-        if hasattr(source, "fit_stack"):
-            fits = source.fit_stack(tasks, seeds)
-        else:
-            fits = [deepcopy(source).fit(*task) for task in tasks]
-
-        def next_draw() -> np.ndarray:
-            draw = np.empty_like(data.x)
-            for rows, fitted in zip(held_out, fits):
-                draw[rows] = fitted.sample(data.z[rows], 1, rng)[0]
-            return draw
-
-        return cls(source, data.z, next_draw, None, True, True, ())
-
-    @property
-    def pool(self) -> np.ndarray | None:
-        """Residuals that may stand in for all draws at once."""
-        return None if self.folded else getattr(self.source, "pool", None)
-
-    def mean(self) -> Float[np.ndarray, "n d"]:
-        """E[X | Z] at every row: known, left out, or the average of draws used for nothing else."""
-        if not self.fitted and hasattr(self.source, "mean"):
-            return self.source.mean(self.z)
-        if not self.folded and hasattr(self.source, "mean_left_out"):
-            return self.source.mean_left_out
-        return sum(self.stream(ALL_DRAWS)) / ALL_DRAWS
-
-    def stream(self, draws: int) -> Iterator[Float[np.ndarray, "n d"]]:
-        """The draws one after the other."""
-        return (self.next_draw() for _ in range(draws))
-
-
-def _named_generator(name: str) -> Any:
-    if name == "residual":
-        return ResidualSampler()
-    if name == "network":
-        from practicum.stats.cmi_test.networks import GenerativeNetwork
-
-        return GenerativeNetwork()
-    raise InputError(f"generator={name!r}", "'residual', 'network', or an object with sample")
-
-
-def _about_variation(r2: np.ndarray | None, names: Sequence[str]) -> tuple[str, ...]:
-    if r2 is None:
-        return ()
-    gone = [names[k] for k in np.flatnonzero(r2 >= NO_VARIATION)]
-    if not gone:
-        return ()
-    return (f"no variation given Z (R² = 1) in X column {', '.join(map(repr, gone[:5]))}",)
-
-
-WIDE, FOLLOWS = 20, 0.2
-
-
-def _about_wide(r2: np.ndarray | None, columns: int) -> tuple[str, ...]:
-    """Where both regressions are likely to miss something, and the same thing."""
-    if r2 is None or columns < WIDE or not FOLLOWS <= r2.mean() < NO_VARIATION:
-        return ()
-    return (
-        f"Z has {columns} columns and predicts X in part (R² = {r2.mean():.2f}): what it does to "
-        "both X and Y and the regressions miss is taken for an effect of X, so p may be far too "
-        "small unless regression= follows the mean of Y well",
-    )
-
-
-# --- nulls ---------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -791,7 +661,7 @@ class _Scaling:
 
 
 def _nulls(
-    kind: str, regression: Any, pairs: np.ndarray, scaling: _Scaling, data: _Data
+    kind: str, regression: Any, pairs: np.ndarray, scaling: _Scaling, data: Rows
 ) -> tuple[NullModel, NullModel, Callable[[np.ndarray], NullModel]]:
     """The null at the data, the world of the self-check, and the test's null in that world."""
     groups = data.groups
@@ -816,10 +686,9 @@ def _nulls(
     return flip(scaled), outer, flip
 
 
-# --- functions -----------------------------------------------------------------------------------
-
-
-def conditional_mean_test(X: Any, y: Any, Z: Any, groups: Any = None, **options: Any) -> CMIResult:
+def conditional_mean_test(
+    X: Any, y: Any, Z: Any = None, groups: Any = None, **options: Any
+) -> CMIResult:
     """:class:`ConditionalMeanTest` as a function.
 
     Parameters
@@ -844,143 +713,3 @@ def conditional_mean_test(X: Any, y: Any, Z: Any, groups: Any = None, **options:
     True
     """
     return ConditionalMeanTest(**options).fit(X, y, Z, groups).result_
-
-
-def conditional_mean_importance(
-    frame: pd.DataFrame,
-    response: str | Sequence[str],
-    candidates: Mapping[str, Sequence[str]] | Sequence[str],
-    given: Sequence[str] | None = None,
-    adjust: Literal["holm", "none"] = "holm",
-    **options: Any,
-) -> pd.DataFrame:
-    """One test for each candidate, p-values adjusted for their number.
-
-    Parameters
-    ----------
-    frame : DataFrame
-    response : str or sequence of str
-        Column(s) of Y.
-    candidates : mapping of str to columns, or sequence of columns
-        Groups of columns tested together, by name; or single columns.
-    given : sequence of str, optional
-        Columns of Z; without it each candidate is tested given all other columns, the other
-        candidates among them.
-    adjust : {"holm", "none"}
-    **options
-        Parameters of :class:`ConditionalMeanTest`; ``n_boot`` grows with the candidates by
-        default, so that an adjusted p-value can still be small.
-
-    Returns
-    -------
-    DataFrame
-        A row for each candidate: ``p``, ``p_adjusted``, ``effect`` (partial R²), ``size_check``,
-        ``statistic``, ``n``, ``notes``.
-
-    Raises
-    ------
-    InputError
-        A column is not there; else as :meth:`ConditionalMeanTest.fit`, the candidate named.
-
-    Examples
-    --------
-    >>> from sklearn.datasets import load_diabetes
-    >>> frame = load_diabetes(as_frame=True).frame
-    >>> table = conditional_mean_importance(frame, "target", ["bmi", "s3"], random_state=0)
-    >>> bool(table.loc["bmi", "p_adjusted"] < 0.05 < table.loc["s3", "p_adjusted"])
-    True
-    """
-    y = _as_names(response)
-    single = {name: [name] for name in _as_names(candidates)}
-    groups = single if not isinstance(candidates, Mapping) else candidates
-    groups = {name: _as_names(columns) for name, columns in groups.items()}
-    for role, names in (("response", y), *groups.items(), ("given", _as_names(given or ()))):
-        absent = [name for name in names if name not in frame.columns]
-        if absent:
-            known = ", ".join(map(str, frame.columns[:12]))
-            raise InputError(f"{role}: no column {absent[0]!r}", f"columns: {known}")
-    if adjust not in ("holm", "none"):
-        raise InputError(f"adjust={adjust!r}", "adjust is 'holm' or 'none'")
-    for name, columns in groups.items():
-        for role, names in (("response", y), ("given", _as_names(given or ()))):
-            both = [c for c in columns if c in names]
-            if both:
-                raise InputError(f"candidate {name}: {both[0]!r} is {role} too", "name it once")
-    options.setdefault("n_boot", null_draws(len(groups)))
-    rows = {}
-    for name, columns in groups.items():
-        z = [c for c in frame.columns if c not in (*y, *columns)]
-        z = z if given is None else _as_names(given)
-        test = ConditionalMeanTest(**options)
-        try:
-            test.fit(frame[columns], frame[y], frame[z])
-        except InputError as error:
-            raise InputError(f"candidate {name}: {error.message}", error.hint) from error
-        r = test.result_
-        rows[name] = {
-            "p": r.pvalue,
-            "effect": test.effect(),
-            "size_check": r.size_check,
-            "statistic": r.statistic,
-            "n": r.n,
-            "notes": "; ".join(r.notes),
-        }
-    table = pd.DataFrame.from_dict(rows, orient="index").rename_axis("candidate")
-    adjusted = holm_adjust(table["p"].to_numpy()) if adjust == "holm" else table["p"]
-    table.insert(1, "p_adjusted", adjusted)
-    return table
-
-
-def _as_names(names: str | Iterable[str]) -> list[str]:
-    return [names] if isinstance(names, str) else list(names)
-
-
-def null_draws(candidates: int) -> int:
-    """Draws of the null for each of so many tests: adjusted, p can still fall to 0.01.
-
-    Parameters
-    ----------
-    candidates : int
-
-    Raises
-    ------
-    InputError
-        There is no candidate.
-
-    Examples
-    --------
-    >>> null_draws(3), null_draws(40)
-    (999, 3999)
-    """
-    if candidates < 1:
-        raise InputError("there is no candidate to test")
-    return max(999, 100 * candidates - 1)
-
-
-def holm_adjust(p: Float[np.ndarray, " m"]) -> Float[np.ndarray, " m"]:
-    """Holm's step-down p-values; nan stays nan and does not count.
-
-    Parameters
-    ----------
-    p : array, shape (m,)
-
-    Raises
-    ------
-    InputError
-        A value is outside [0, 1].
-
-    Examples
-    --------
-    >>> holm_adjust(np.array([0.01, 0.04, 0.03]))
-    array([0.03, 0.06, 0.06])
-    """
-    if ((p < 0) | (p > 1)).any():
-        raise InputError("a p-value is outside [0, 1]")
-    order = np.argsort(p, kind="stable")
-    tests = int((~np.isnan(p)).sum())
-    adjusted = np.full(len(p), np.nan)
-    running = 0.0
-    for rank, i in enumerate(order[:tests]):
-        running = max(running, min(1.0, (tests - rank) * p[i]))
-        adjusted[i] = running
-    return adjusted

@@ -12,6 +12,7 @@ from sklearn.ensemble import HistGradientBoostingRegressor
 from sklearn.linear_model import LassoCV, LinearRegression
 from sklearn.model_selection import GroupKFold, KFold, cross_val_predict
 from sklearn.tree import DecisionTreeRegressor
+from threadpoolctl import threadpool_limits
 
 from practicum.errors import InputError
 from practicum.stats.cmi_test.smoother import KernelSmoother
@@ -67,7 +68,6 @@ class Smoothed:
         self.root = smoother.hat_root()
         self.left_out = smoother.left_out_
         self.r2 = float(smoother.r2_.mean())
-        self.notes = about_fit(self.r2)
 
 
 class CrossFitted:
@@ -82,7 +82,6 @@ class CrossFitted:
         self.left_out = y - self.fitted
         mse = (self.left_out**2).sum(axis=0)
         self.r2 = float((1 - mse / ((y - y.mean(axis=0)) ** 2).sum(axis=0)).mean())
-        self.notes = about_fit(self.r2)
 
     def refit(self, outcomes: Float[np.ndarray, "n k b"]) -> Float[np.ndarray, "n k b"]:
         """Out-of-fold fits of each outcome."""
@@ -100,10 +99,12 @@ class CrossFitted:
                     predicted = next(models).predict(self.z[inside])
                     fitted[inside, :, b] = predicted.reshape(-1, outcomes.shape[1])
             return fitted
-        for inside in folds:
-            for k, b in np.ndindex(outcomes.shape[1:]):
-                model = clone(self.estimator).fit(self.z[~inside], outcomes[~inside, k, b])
-                fitted[inside, k, b] = np.ravel(model.predict(self.z[inside]))
+        # the self-check fits hundreds of models to a few hundred rows: threads would only wait
+        with threadpool_limits(limits=1, user_api="openmp"):
+            for inside in folds:
+                for k, b in np.ndindex(outcomes.shape[1:]):
+                    model = clone(self.estimator).fit(self.z[~inside], outcomes[~inside, k, b])
+                    fitted[inside, k, b] = np.ravel(model.predict(self.z[inside]))
         return fitted
 
 
@@ -116,7 +117,6 @@ class KnownMean(CrossFitted):
             raise InputError(f"the known mean has shape {values.shape}, Y has {y.shape}")
         self.fitted, self.folded = values, False
         self.r2 = float("nan")
-        self.notes: tuple[str, ...] = ()
 
     def refit(self, outcomes: Float[np.ndarray, "n k b"]) -> Float[np.ndarray, "n k b"]:
         """The known mean, whatever the outcome."""

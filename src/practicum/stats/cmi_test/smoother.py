@@ -193,7 +193,8 @@ class _Basis:
             kept = squared > 1e-11 * squared[-1]
             self.vectors = vectors[:, kept]
             self.right = (features.T @ self.vectors) / squared[kept]
-        self.values = squared[kept] * (len(z) / squared[kept].sum())
+        # nothing is kept where every column is constant, and the fit is the mean
+        self.values = squared[kept] * (len(z) / max(squared[kept].sum(), 1e-300))
 
     def features(self, z: np.ndarray) -> np.ndarray:
         """The family's features at rows ``z``, not centred."""

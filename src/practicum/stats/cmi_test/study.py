@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Hashable, Iterable, Mapping
 from functools import lru_cache
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import numpy as np
@@ -12,10 +12,16 @@ from scipy.special import ndtri
 
 from practicum.errors import InputError
 from practicum.stats.cmi_test.baselines import gcm_test, nested_f_test, pcm_test
-from practicum.stats.cmi_test.conditional_mean import MIN_ROWS, ConditionalMeanTest
+from practicum.stats.cmi_test.conditional_mean import NO_VARIATION, CMIResult, ConditionalMeanTest
+from practicum.stats.cmi_test.inputs import MIN_ROWS, determined_by
 from practicum.stats.cmi_test.simulate import GaussianDesign
 from practicum.stats.cmi_test.smoother import KernelSmoother
-from practicum.stats.cmi_test.tables import encode_columns, read_table
+from practicum.stats.cmi_test.tables import (
+    column_names,
+    encode_columns,
+    pick_columns,
+    read_table,
+)
 from practicum.study import (
     Arm,
     Measure,
@@ -35,6 +41,7 @@ from practicum.study.evidence import Sample, binomial_interval, differences, num
 from practicum.study.plots import add_ribbon, colours, new_figure
 
 if TYPE_CHECKING:
+    import pandas as pd
     from plotly.graph_objects import Figure
 
     from practicum.data.kinds import UserData
@@ -63,9 +70,11 @@ class ConditionalMeanStudy(Study):
         "published": Arm("control", "the published test: networks on two folds"),
     }
     measures = {
-        "power": Measure("power: runs that reject at 5 % where there is an effect", "higher"),
+        "power": Measure(
+            "power: runs that reject at 5 % where there is an effect", "higher", bounds=(0.0, 1.0)
+        ),
         "false_alarm": Measure(
-            "false alarms: runs that reject at 5 % where there is none", "lower"
+            "false alarms: runs that reject at 5 % where there is none", "lower", bounds=(0.0, 1.0)
         ),
     }
 
@@ -78,7 +87,7 @@ class ConditionalMeanStudy(Study):
         if self.table is not None:
             for seed in scale.seeds(smoke=3, cpu=100, paper=500):
                 for arm in PEOPLE:
-                    yield self.trial(self.table.name, arm, seed, n=self.table.n)
+                    yield self.trial(self.table.name, arm, seed, n=self.table.n, **self.table.roles)
             return
         yield from self._size_and_power(scale)
         yield from self._networks(scale)
@@ -209,6 +218,9 @@ class ConditionalMeanStudy(Study):
             list[str] | None, "columns X, tested together; the first numeric one by default"
         ] = None,
         given: Annotated[list[str] | None, "columns Z; all others by default"] = None,
+        ignore: Annotated[
+            list[str] | None, "columns to leave out, names of people say; patterns as id_*"
+        ] = None,
         effect: Annotated[
             Literal["even", "linear"], "shape of the effect that is planted to measure power"
         ] = "even",
@@ -220,8 +232,11 @@ class ConditionalMeanStudy(Study):
         """False alarms and power on outcomes made from the table's own X, Z and noise."""
         if strength <= 0:
             raise InputError(f"strength={strength}", "a positive number")
-        columns = response, candidates, given
-        return cls(_Table.read(source, columns, effect, strength, missing))
+        frame, columns = _columns_of(source, response, candidates, given, ignore, missing)
+        try:
+            return cls(_Table.of(frame, source.name, columns, effect, strength))
+        except InputError as error:
+            raise InputError(f"{source.path}: {error.message}", error.hint) from error
 
 
 # --- running one test ----------------------------------------------------------------------------
@@ -254,13 +269,20 @@ def _test(
         epochs = trial["epochs"]
         options |= {"generator": GenerativeNetwork(epochs), "regression": NetworkRegressor(epochs)}
         options |= {"preset": "paper", "n_check": 0}
-    result = ConditionalMeanTest(**options).fit(x, y, z).result_
+    result = _quietly(ConditionalMeanTest(**options), x, y, z)
     found = {"p": result.pvalue, "r2_y": result.r2_y_given_z}
     if result.size_check is not None:
         found["size_check"] = result.size_check
     if trial.arm == "published":
         found |= {"mmd": result.mmd_x_given_z, "conclusive": float(result.conclusive)}
     return found
+
+
+def _quietly(test: ConditionalMeanTest, x: np.ndarray, y: np.ndarray, z: np.ndarray) -> CMIResult:
+    """A study counts what is inconclusive; thousands of warnings would say it again."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        return test.fit(x, y, z).result_
 
 
 def _metrics(outcome: dict[str, float], null: bool) -> Metrics:
@@ -346,7 +368,7 @@ def _images(trial: Trial) -> Metrics:
     options: dict[str, Any] = {"random_state": int(trial.rng("test").integers(2**31))}
     if trial.arm == "exact":  # the truth for Y; for X there is none to be had
         options |= {"regression": lambda _: chances, "n_check": 0}
-    result = ConditionalMeanTest(**options).fit(x, y, z).result_
+    result = _quietly(ConditionalMeanTest(**options), x, y, z)
     outcome = {"p": result.pvalue, "conclusive": float(result.conclusive)}
     if result.size_check is not None:
         outcome["size_check"] = result.size_check
@@ -727,6 +749,45 @@ def _local_figure(results: Results) -> Figure | None:
 
 # --- a person's table ----------------------------------------------------------------------------
 
+Columns = tuple[list[str], list[str], list[str]]  # Y, X and Z
+
+
+def _columns_of(
+    source: UserData,
+    response: str | None,
+    candidates: list[str] | None,
+    given: list[str] | None,
+    ignore: list[str] | None,
+    missing: Literal["error", "drop"],
+) -> tuple[pd.DataFrame, Columns]:
+    """The table without what is ignored, and who is who in it."""
+    path = source.path
+    names = column_names(path)
+    try:
+        out = pick_columns(names, ignore, option="ignore") if ignore else []
+        names = [name for name in names if name not in out]
+        y = pick_columns(names, [response], option="response") if response else []
+        x = pick_columns(names, candidates, y, "candidates") if candidates else []
+        z = pick_columns(names, given, [*y, *x], "given") if given else []
+    except InputError as error:
+        raise InputError(f"{path}: {error.message}", error.hint) from error
+    used = [*y, *x, *z] if y and x and z else names
+    frame = read_table(path, used, numeric=False, missing=missing)
+    free = frame.select_dtypes("number").columns.difference([*x, *z], sort=False)
+    numeric = [c for c in free if frame[c].nunique() > 1]
+    if not y:
+        y = numeric[-1:]
+    x = x or [c for c in numeric if c not in y][:1]
+    if not y or not x:
+        raise InputError(
+            f"{path}: {len(numeric)} numeric columns vary and have no role yet",
+            "two are needed, or name response and candidates",
+        )
+    z = z or [c for c in names if c not in (*y, *x)]
+    if not z:
+        raise InputError(f"{path}: no column is left for Z", "name it with given=...")
+    return frame, (y, x, z)
+
 
 class _Table:
     """X and Z of a person's table, and outcomes made from them with and without an effect of X."""
@@ -737,10 +798,13 @@ class _Table:
         self, name: str, x: np.ndarray, y: np.ndarray, z: np.ndarray, effect: str, strength: float
     ) -> None:
         self.name, self.x, self.z, self.effect, self.strength = name, x, z, effect, strength
+        self.roles: dict[str, str] = {}
         smoother = KernelSmoother().fit(z, y)
         self.noise = smoother.left_out_
         self.fitted = y - self.noise
         of_x = KernelSmoother(shared=False).fit(z, x, like=smoother)
+        _something_left(smoother.r2_, y, z, "the response")
+        _something_left(of_x.r2_, x, z, "the candidates")
         spread = of_x.left_out_.std(axis=0)
         self.residual = of_x.left_out_ / np.where(spread > 0, spread, 1.0)
         self.n = min(len(x), self.MOST)
@@ -762,59 +826,49 @@ class _Table:
         return self.x[rows], y, self.z[rows]
 
     @classmethod
-    def read(
-        cls,
-        source: UserData,
-        columns: tuple[str | None, list[str] | None, list[str] | None],
-        effect: str,
-        strength: float,
-        missing: Literal["error", "drop"],
+    def of(
+        cls, frame: pd.DataFrame, name: str, columns: Columns, effect: str, strength: float
     ) -> _Table:
-        response, candidates, given = columns
-        path = source.path
-        used = None
-        if response and candidates and given:
-            used = [response, *candidates, *given]
-        frame = read_table(path, used, numeric=False, missing=missing)
-        try:
-            return cls._from(frame, source.name, response, candidates, given, effect, strength)
-        except InputError as error:
-            raise InputError(f"{Path(path)}: {error.message}", error.hint) from error
-
-    @classmethod
-    def _from(
-        cls,
-        frame: Any,
-        name: str,
-        response: str | None,
-        candidates: list[str] | None,
-        given: list[str] | None,
-        effect: str,
-        strength: float,
-    ) -> _Table:
-        numeric = list(frame.select_dtypes("number").columns)
+        """Encoded and checked; what was chosen for a person is named in every row of the table."""
         if len(frame) < MIN_ROWS:
             raise InputError(f"{len(frame)} rows, at least {MIN_ROWS} are needed")
-        if len(numeric) < 2 and not (response and candidates):
-            raise InputError(
-                f"{len(numeric)} numeric columns", "at least two, or name response and candidates"
-            )
-        y_name = response or [c for c in numeric if c not in (candidates or [])][-1]
-        x_names = candidates or [next(c for c in numeric if c != y_name)]
-        absent = [c for c in (y_name, *x_names, *(given or [])) if c not in frame.columns]
-        if absent:
-            raise InputError(f"no column {absent[0]!r}", f"columns: {', '.join(frame.columns)}")
-        z_names = given or [c for c in frame.columns if c not in (y_name, *x_names)]
-        if not z_names:
-            raise InputError("no column is left for Z", "name it with given=...")
-        roles = (("response", [y_name]), ("candidates", x_names), ("given", z_names))
-        y, x, z = (encode_columns(frame[names], role).values for role, names in roles)
-        z = z[:, z.std(axis=0) > 0]
-        if not z.shape[1] or not (y.std(axis=0) > 0).all() or not (x.std(axis=0) > 0).all():
-            raise InputError("a column of the response, the candidates or the rest is constant")
+        parts = {}
+        for role, names in zip(("response", "candidates", "given"), columns):
+            try:
+                part = encode_columns(frame[names], role)
+            except InputError as error:
+                hint = f"{error.hint}; ignore=... leaves columns out"
+                raise InputError(error.message, hint) from error
+            varies = part.values.std(axis=0) > 0
+            # other columns of Z may be constant: nobody chose them one by one
+            if not (varies.any() if role == "given" else varies.all()):
+                flat = part.names[int(np.flatnonzero(~varies)[0])]
+                raise InputError(
+                    f"{role} column {flat!r} is constant", f"leave it out: ignore={flat}"
+                )
+            parts[role] = part.values[:, varies]
+        y, x, z = parts.values()
         if min(len(y), cls.MOST) <= x.shape[1] + z.shape[1] + 1:
             raise InputError(
                 f"{len(y)} rows and {x.shape[1] + z.shape[1]} columns: the F-test needs more rows",
                 "name fewer columns with given=...",
             )
-        return cls(name, x, y, z, effect, strength)
+        table = cls(name, x, y, z, effect, strength)
+        table.roles = dict(zip("yxz", map(_few, columns)))
+        return table
+
+
+def _something_left(r2: np.ndarray, values: np.ndarray, z: np.ndarray, what: str) -> None:
+    """Refuse a table in which every effect that could be planted is one of rounding errors."""
+    column, _ = determined_by(values, z)
+    if ((column >= 0) | (r2 >= NO_VARIATION)).all():
+        raise InputError(
+            f"nothing is left of {what} once the given columns are known: no effect can be planted",
+            "leave the column out that says the same: ignore=..., or name others",
+        )
+
+
+def _few(names: list[str], most: int = 3) -> str:
+    """Names in a cell of a table."""
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return "+".join(names[:most]) + more

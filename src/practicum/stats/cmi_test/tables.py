@@ -6,14 +6,17 @@ import fnmatch
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
+from io import StringIO
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
+from scipy.sparse import issparse
 
 from practicum.data.table import read_table, separator_of
-from practicum.errors import InputError
+from practicum.data.text import read_utf8
+from practicum.errors import InputError, listed, shown
 
 RARE = 5  # rows below which a category is pooled with the other rare ones
 SEPARATORS = {".csv": ",", ".txt": ",", ".tsv": "\t"}
@@ -43,22 +46,9 @@ def column_names(path: str | Path) -> list[str]:
     kind = path.suffix.lower()
     if path.is_file() and path.stat().st_size and kind in (*SEPARATORS, ".parquet"):
         try:
-            if kind == ".parquet":
-                names = [str(name).strip() for name in pd.read_parquet(path).columns]
-            else:  # as written: pandas renames the second of two equal names
-                with path.open(encoding="utf-8-sig", errors="replace") as file:
-                    separator = separator_of(file.readline(), SEPARATORS[kind])
-                head = pd.read_csv(
-                    path,
-                    sep=separator,
-                    header=None,
-                    nrows=1,
-                    dtype=str,
-                    encoding="utf-8-sig",
-                )
-                read = pd.read_csv(path, sep=separator, nrows=0, encoding="utf-8-sig")
-                written = head.iloc[0].fillna(pd.Series(read.columns))
-                names = [str(name).strip() for name in written]
+            names = _of_parquet(path) if kind == ".parquet" else _of_text(path, SEPARATORS[kind])
+        except InputError:  # not UTF-8, say
+            raise
         except (ValueError, OSError) as error:
             reason = " ".join(str(error).split())
             raise InputError(f"{path} cannot be read as a table: {reason}") from error
@@ -68,6 +58,45 @@ def column_names(path: str | Path) -> list[str]:
             names = list(read_table(path, numeric=False, missing="drop").columns)
     _no_twins(names, str(path))
     return names
+
+
+def _of_parquet(path: Path) -> list[str]:
+    return [str(name).strip() for name in pd.read_parquet(path).columns]
+
+
+def _of_text(path: Path, usual: str) -> list[str]:
+    """As written: pandas renames the second of two equal names."""
+    text = read_utf8(path)
+    separator = separator_of(text.partition("\n")[0], usual)
+    head = pd.read_csv(StringIO(text), sep=separator, header=None, nrows=1, dtype=str)
+    read = pd.read_csv(StringIO(text), sep=separator, nrows=0)
+    return [str(name).strip() for name in head.iloc[0].fillna(pd.Series(read.columns))]
+
+
+def line_numbers(path: str | Path) -> list[int]:
+    """The line of each row of a text table; nothing for other kinds of file.
+
+    Parameters
+    ----------
+    path : str or Path
+
+    Raises
+    ------
+    InputError
+        The file is not UTF-8.
+
+    Examples
+    --------
+    >>> import tempfile, pathlib
+    >>> file = pathlib.Path(tempfile.mkdtemp()) / "t.csv"
+    >>> _ = file.write_text("a,b\\n1,2\\n\\n3,4\\n")
+    >>> line_numbers(file)
+    [2, 4]
+    """
+    if Path(path).suffix.lower() not in SEPARATORS:
+        return []
+    lines = enumerate(read_utf8(path).split("\n"), start=1)
+    return [number for number, line in lines if line.strip()][1:]
 
 
 def _no_twins(names: Sequence[Any], what: str) -> None:
@@ -107,7 +136,7 @@ def pick_columns(
     (['region_a', 'region_b'], ['region_a', 'region_b'])
     """
     if not wanted:
-        raise InputError(f"{option} names no column", f"columns: {_listed(columns)}")
+        raise InputError(f"{option} names no column", f"columns: {listed(columns)}")
     found: list[str] = []
     for name in wanted:
         if name in columns:
@@ -117,16 +146,12 @@ def pick_columns(
         else:
             matches = [c for c in fnmatch.filter(columns, name) if c not in taken]
         if not matches:
-            raise InputError(f"{option}: no column {name!r}", f"columns: {_listed(columns)}")
+            raise InputError(f"{option}: no column {name!r}", f"columns: {listed(columns)}")
         both = [c for c in matches if c in taken]
         if both:
             raise InputError(f"{option}: column {both[0]!r} already has another role")
         found += [c for c in matches if c not in found]
     return found
-
-
-def _listed(columns: Sequence[str]) -> str:
-    return ", ".join(columns[:12]) + (", …" * (len(columns) > 12))
 
 
 @dataclass(frozen=True)
@@ -158,7 +183,7 @@ def encode_columns(table: Any, what: str = "X") -> Encoded:
     Parameters
     ----------
     table : DataFrame, Series or array, shape (n,) or (n, d)
-        Missing values stay missing (NaN).
+        Torch tensors and sparse matrices too. Missing values, also masked ones, become NaN.
     what : str
         Names the role in messages, and the columns of an array: ``X[0]``, ``X[1]``, ...
 
@@ -191,6 +216,14 @@ def encode_columns(table: Any, what: str = "X") -> Encoded:
 
 
 def _encode_array(table: Any, what: str) -> Encoded:
+    if table is None:
+        raise InputError(f"{what} is None, an array or a data frame is expected")
+    if hasattr(table, "detach"):  # a torch tensor, wherever it lies
+        table = table.detach().cpu().numpy()
+    if issparse(table):
+        table = table.toarray()
+    if np.ma.isMaskedArray(table):  # masked is missing: asarray would bring back what lies beneath
+        table = table.astype(float).filled(np.nan)
     array = np.asarray(table)
     if array.dtype.kind not in "biuf":
         raise InputError(
@@ -201,7 +234,8 @@ def _encode_array(table: Any, what: str) -> Encoded:
     if array.ndim == 1:
         array = array[:, None]
     if array.ndim != 2 or not array.shape[1]:
-        raise InputError(f"{what} has shape {array.shape}, (rows, columns) is expected")
+        hint = "leave Z out (None) to test without one" if what == "Z" else None
+        raise InputError(f"{what} has shape {array.shape}, (rows, columns) is expected", hint)
     return Encoded(array, tuple(f"{what}[{k}]" for k in range(array.shape[1])))
 
 
@@ -209,9 +243,10 @@ def _encode_one(column: pd.Series, what: str) -> tuple[np.ndarray, list[Any], st
     kind = column.dtype
     if pd.api.types.is_bool_dtype(kind) or pd.api.types.is_numeric_dtype(kind):
         return column.astype(float).to_numpy()[:, None], [None], ""
-    if pd.api.types.is_datetime64_any_dtype(kind):
+    if isinstance(kind, np.dtype | pd.DatetimeTZDtype) and kind.kind in "mM":
+        found = "dates" if kind.kind == "M" else "durations"
         raise InputError(
-            f"{what} holds dates", "turn it into a number (days, say), or leave it out"
+            f"{what} holds {found}", "turn it into a number (days, say), or leave it out"
         )
     present = column.dropna().astype(str).str.strip()
     numbers = pd.to_numeric(present, errors="coerce")
@@ -221,7 +256,7 @@ def _encode_one(column: pd.Series, what: str) -> tuple[np.ndarray, list[Any], st
     if share > 0.8:
         row = numbers.index[numbers.isna()][0]
         raise InputError(
-            f"{what} is numeric but for {column.index.name or 'row'} {row}: {present[row]!r}",
+            f"{what} is numeric but for {column.index.name or 'row'} {row}: {shown(present[row])}",
             "correct the cell, or leave it empty and choose to drop missing rows",
         )
     return _one_hot(column, present, what)

@@ -26,7 +26,7 @@ a rough bound in space).
 
 =============================  ====================================================================
 ``procrustes_wasserstein``     distance, rotation and plan of two clouds, as a ``PWResult``
-``pw_pairwise``                all distances of a collection, in parallel
+``pw_pairwise``                all distances of a collection, or from one to another, in parallel
 ``PWBarycenter``               the mean shape of a collection, a scikit-learn estimator
 =============================  ====================================================================
 

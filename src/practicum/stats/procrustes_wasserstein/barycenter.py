@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -63,7 +64,9 @@ class PWBarycenter(TransformerMixin, BaseEstimator):
         ``(Y_i - mean_i) @ rotations_[i]`` lies over ``support_``.
     plans_ : list of (k, n_i) csr_matrix
         Transport plans from the support to each cloud.
-    objective_ : (n_iter_,) array
+    distances_ : (N,) array
+        PW of each cloud to the barycenter: a cloud far from it is an outlier, or misaligned.
+    objective_ : (n_iter_ + 1,) array
         ``sum_i w_i PW_i^2`` at the start of every round, and at the end; never increasing.
     n_iter_ : int
         Rounds that were run.
@@ -151,12 +154,19 @@ class PWBarycenter(TransformerMixin, BaseEstimator):
         self._store(support, results)
         return self
 
-    def transform(self, clouds: Sequence[Any] | np.ndarray) -> list[Float[np.ndarray, "n d"]]:
+    def transform(
+        self,
+        clouds: Sequence[Any] | np.ndarray,
+        *,
+        cloud_weights: Sequence[Any] | np.ndarray | None = None,
+    ) -> list[Float[np.ndarray, "n d"]]:
         """Clouds, old or new, centred and turned over the barycenter.
 
         Parameters
         ----------
-        clouds : sequence of clouds, as in :meth:`fit` (equal point weights)
+        clouds : sequence of clouds, as in :meth:`fit`
+        cloud_weights : sequence of N arrays or None, optional
+            Weights of the points of each cloud; points without weight are turned with the others.
 
         Returns
         -------
@@ -165,10 +175,21 @@ class PWBarycenter(TransformerMixin, BaseEstimator):
         check_is_fitted(self)
         support = as_measure(self.support_, self.weights_, name="support")
         aligned = []
-        for measure in as_measures(clouds, None):
+        for cloud, measure in zip(clouds, as_measures(clouds, cloud_weights), strict=True):
             result = self._solve(support, measure, self.init)
-            aligned.append(measure.points @ result.P)
+            aligned.append(result.transform(cloud))
         return aligned
+
+    def fit_transform(
+        self,
+        clouds: Sequence[Any] | np.ndarray,
+        y: None = None,
+        *,
+        cloud_weights: Sequence[Any] | np.ndarray | None = None,
+    ) -> list[Float[np.ndarray, "n d"]]:
+        """Fit, and the clouds in the common pose; parameters as in :meth:`fit`."""
+        fitted = self.fit(clouds, y, cloud_weights=cloud_weights)
+        return fitted.transform(clouds, cloud_weights=cloud_weights)
 
     def _solve(self, support: Measure, cloud: Measure, init: Any) -> PWResult:
         return procrustes_wasserstein(
@@ -203,10 +224,11 @@ class PWBarycenter(TransformerMixin, BaseEstimator):
         return w / w.sum()
 
     def _check_parameters(self) -> None:
-        if self.n_support is not None and self.n_support < 1:
-            raise InputError(f"n_support={self.n_support}, expected 1 or more")
-        if self.max_iter < 0:
-            raise InputError(f"max_iter={self.max_iter}, expected 0 or more")
+        k = self.n_support
+        if k is not None and not (isinstance(k, Integral) and k >= 1):
+            raise InputError(f"n_support={k!r}, expected a whole number, 1 or more")
+        if not isinstance(self.max_iter, Integral) or self.max_iter < 0:
+            raise InputError(f"max_iter={self.max_iter!r}, expected a whole number, 0 or more")
 
     def _first_support(self, medoid: Measure) -> Measure:
         if self.n_support is None:
@@ -229,6 +251,7 @@ class PWBarycenter(TransformerMixin, BaseEstimator):
         self.weights_ = support.weights
         self.rotations_ = np.array([result.P @ pose for result in results])
         self.plans_ = [result.plan for result in results]
+        self.distances_ = np.array([result.distance for result in results])
 
 
 def _objective(results: list[PWResult], coefficients: Float[np.ndarray, " N"]) -> float:

@@ -157,6 +157,11 @@ def barycenter(
         f"Mean squared distance to the inputs: {fitted.objective_[-1]:.6g} "
         f"({fitted.objective_[0]:.6g} at the start)."
     )
+    far, near = int(fitted.distances_.argmax()), int(fitted.distances_.argmin())
+    typer.echo(
+        f"Nearest to it: {clouds[near].name}, {fitted.distances_[near]:.6g}; farthest: "
+        f"{clouds[far].name}, {fitted.distances_[far]:.6g}."
+    )
     if scale:
         typer.echo("Every cloud was divided by its radius: the mean shape is in these units.")
     _write_cloud(out, fitted.support_, None if _equal(fitted.weights_) else fitted.weights_)

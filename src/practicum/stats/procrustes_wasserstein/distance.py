@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from numbers import Integral
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -13,7 +14,7 @@ from jaxtyping import Float
 
 from practicum.errors import InputError
 from practicum.stats.procrustes_wasserstein import certificate, initialisations
-from practicum.stats.procrustes_wasserstein.measures import Measure, as_measure
+from practicum.stats.procrustes_wasserstein.measures import Measure, as_measure, to_host
 from practicum.stats.procrustes_wasserstein.transport import Plan, Transport, procrustes
 
 INITS = ("auto", "global", "pca", "gw", "fiedler", "identity", "random")
@@ -110,7 +111,7 @@ class PWResult:
     --------
     >>> corner = np.array([[0.0, 0.0], [4.0, 0.0], [0.0, 1.0]])
     >>> result = procrustes_wasserstein(corner, corner + 5.0)
-    >>> result.translation.round(6).tolist(), result.transform(corner + 5.0).round(6).tolist()
+    >>> result.translation.round(6).tolist(), np.abs(result.transform(corner + 5)).round(6).tolist()
     ([-5.0, -5.0], [[0.0, 0.0], [4.0, 0.0], [0.0, 1.0]])
     """
 
@@ -128,9 +129,25 @@ class PWResult:
     starts: tuple[Start, ...] = field(default=(), repr=False)
     notes: tuple[str, ...] = ()
 
-    def transform(self, Y: Float[np.ndarray, "m d"]) -> Float[np.ndarray, "m d"]:
-        """Lay points of Y's space over X: ``scale * Y @ P + translation``."""
-        return self.scale * np.asarray(Y, dtype=np.float64) @ self.P + self.translation
+    def transform(self, Y: Any) -> Float[np.ndarray, "... d"]:
+        """Lay points of Y's space over X: ``scale * Y @ P + translation``.
+
+        Parameters
+        ----------
+        Y : (m, d) array-like, torch tensor, or object with ``points``
+            Also other points than the cloud that was aligned: a finer mesh, landmarks.
+
+        Raises
+        ------
+        InputError
+            If the points have another dimension.
+        """
+        points = np.asarray(to_host(getattr(Y, "points", Y)), dtype=np.float64)
+        if points.shape[-1:] != self.translation.shape:
+            raise InputError(
+                f"points of shape {points.shape}, {len(self.P)} coordinates each are expected"
+            )
+        return self.scale * points @ self.P + self.translation
 
     @property
     def reflected(self) -> bool:
@@ -234,7 +251,7 @@ def procrustes_wasserstein(
     True
     """
     x, y = _validated_pair(X, Y, p, q, center)
-    _check_options(init, group, effort, x.dimension, n_starts, max_iter, tol)
+    _check_options(init, group, effort, x.dimension, n_starts, max_iter, tol, random_state)
     radii = (x.radius, y.radius)
     if scale:
         x, y = _unit_radius(x), _unit_radius(y)
@@ -277,7 +294,14 @@ def _validated_pair(X: Any, Y: Any, p: Any, q: Any, center: bool) -> tuple[Measu
 
 
 def _check_options(
-    init: Any, group: str, effort: Any, d: int, n_starts: int, max_iter: int, tol: float
+    init: Any,
+    group: str,
+    effort: Any,
+    d: int,
+    n_starts: int,
+    max_iter: int,
+    tol: float,
+    random_state: Any,
 ) -> None:
     if isinstance(init, str):
         if init not in INITS:
@@ -298,6 +322,8 @@ def _check_options(
             raise InputError(f"{name}={value}, expected 1 or more")
     if not tol >= 0:
         raise InputError(f"tol={tol}, expected zero or more")
+    if isinstance(random_state, Integral) and random_state < 0:
+        raise InputError(f"random_state={random_state}, expected 0 or more")
 
 
 def _unit_radius(measure: Measure) -> Measure:

@@ -16,6 +16,9 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from practicum.data.points import check_points, check_weights
+from practicum.errors import InputError
+
+LARGEST, SMALLEST = 1e100, 1e-100
 
 
 @dataclass(frozen=True, eq=False)
@@ -124,7 +127,8 @@ def as_measure(
     Raises
     ------
     InputError
-        For anything but a finite (n, d) array with a probability vector beside it.
+        For anything but a finite (n, d) array with a probability vector beside it, and for
+        coordinates whose squares a float does not hold (beyond 1e100, or all below 1e-100).
 
     Examples
     --------
@@ -134,22 +138,41 @@ def as_measure(
     """
     if isinstance(cloud, Measure):
         return cloud
+    if np.ma.is_masked(cloud):
+        raise InputError(
+            f"{name} has masked coordinates", "drop those rows: every point needs all coordinates"
+        )
     if hasattr(cloud, "points") and hasattr(cloud, "weights"):
         weights = cloud.weights if weights is None else weights
         cloud = cloud.points
-    points = check_points(_to_host(cloud), name)
+    points = check_points(to_host(cloud), name)
+    _check_range(points, name)
     size = len(points)
     if weights is None:
         probabilities = np.full(size, 1.0 / size)
     else:
-        probabilities = check_weights(_to_host(weights), size, name)
+        probabilities = check_weights(to_host(weights), size, name)
     kept = np.flatnonzero(probabilities > 0)
     points, probabilities = points[kept], probabilities[kept]
-    mean = probabilities @ points if center else np.zeros(points.shape[1])
-    return Measure(points - mean, probabilities, mean, kept, size, name)
+    mean = np.zeros(points.shape[1])
+    for _ in range(2 if center else 0):  # the second time takes the rounding of the first
+        offset = probabilities @ points
+        points, mean = points - offset, mean + offset
+    return Measure(points, probabilities, mean, kept, size, name)
 
 
-def _to_host(values: Any) -> Any:
+def _check_range(points: Float[np.ndarray, "n d"], name: str) -> None:
+    """Squared distances are compared and divided: they must neither overflow nor vanish."""
+    size = float(np.abs(points).max())
+    if size > LARGEST or 0 < size < SMALLEST:
+        found = "reaches" if size > LARGEST else "stays within"
+        raise InputError(
+            f"{name} {found} {size:.3g}, whose square a float does not hold",
+            "measure all clouds in another unit: divide them by one number",
+        )
+
+
+def to_host(values: Any) -> Any:
     """A torch tensor, possibly on a GPU and with a gradient, as an array; others as they are."""
     return values.detach().cpu().numpy() if hasattr(values, "detach") else values
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from itertools import combinations
+from itertools import combinations, product
 from typing import Any
 
 import numpy as np
@@ -23,12 +23,14 @@ def pw_pairwise(
     clouds: Sequence[Any] | np.ndarray,
     n_jobs: int = 1,
     *,
+    others: Sequence[Any] | np.ndarray | None = None,
     cloud_weights: Sequence[Any] | np.ndarray | None = None,
+    other_weights: Sequence[Any] | np.ndarray | None = None,
     condensed: bool = False,
     progress: Callable[[int, int], object] | None = None,
     **options: Any,
-) -> Float[np.ndarray, "N N"] | Float[np.ndarray, " pairs"]:
-    """Procrustes-Wasserstein distances between all pairs of clouds.
+) -> Float[np.ndarray, "N M"] | Float[np.ndarray, " pairs"]:
+    """Procrustes-Wasserstein distances between all pairs of clouds, or from one list to another.
 
     Each cloud is validated, centred and split into coarse copies once. The result does not
     depend on ``n_jobs``: every pair is solved once, from the same seed.
@@ -39,7 +41,9 @@ def pw_pairwise(
         Arrays of shape (n_i, d), or objects with ``points`` and ``weights``; sizes may differ.
     n_jobs : int
         Processes (joblib); -1 for all cores.
-    cloud_weights : sequence of N arrays or None, optional
+    others : sequence of M clouds, optional
+        Distances from every cloud to every one of these (new shapes to known ones, say) instead.
+    cloud_weights, other_weights : sequences of N and M arrays or None, optional
         Weights of the points of each cloud.
     condensed : bool
         Return the ``N (N - 1) / 2`` entries above the diagonal, as ``scipy.spatial.distance`` does.
@@ -51,23 +55,42 @@ def pw_pairwise(
     Returns
     -------
     (N, N) float array, coordinate units
-        Symmetric with a zero diagonal (or the condensed vector).
+        Symmetric with a zero diagonal (or the condensed vector); (N, M) to ``others``.
 
     Raises
     ------
     InputError
-        If a cloud is unusable (its position in the list is named) or dimensions differ.
+        If a cloud is unusable (its position in the list is named), dimensions differ, or an
+        option goes with a single pair.
 
     Examples
     --------
     >>> square = np.array([[1.0, 1.0], [1.0, -1.0], [-1.0, -1.0], [-1.0, 1.0]])
     >>> pw_pairwise([square, 3 * square, square[::-1] + 5.0]).round(6).tolist()
     [[0.0, 2.828427, 0.0], [2.828427, 0.0, 2.828427], [0.0, 2.828427, 0.0]]
+    >>> pw_pairwise([square], others=[3 * square, square[::-1] + 5.0]).round(6).tolist()
+    [[2.828427, 0.0]]
     """
-    measures = as_measures(clouds, cloud_weights, center=options.get("center", True))
+    if {"p", "q"} & set(options):
+        raise InputError("p and q are weights of a single pair", "use cloud_weights=[...]")
+    if others is not None and condensed:
+        raise InputError("distances to others have no condensed form", "leave condensed=True out")
+    center = options.get("center", True)
+    measures = as_measures(clouds, cloud_weights, center=center)
+    known = [] if others is None else as_measures(others, other_weights, center=center, of="others")
+    if known and known[0].dimension != measures[0].dimension:
+        raise InputError(
+            f"others have {known[0].dimension} coordinates per point, clouds have "
+            f"{measures[0].dimension}",
+            "all clouds need the same dimension",
+        )
     if options.get("init", "auto") in ("auto", "global"):
-        _split_all(measures)
-    pairs = list(combinations(range(len(measures)), 2))
+        _split_all(measures + known)
+    count = len(measures)
+    pairs = list(combinations(range(count), 2))
+    if known:
+        pairs = list(product(range(count), range(count, count + len(known))))
+        measures = measures + known
     tasks = [pairs[i : i + PAIRS_PER_TASK] for i in range(0, len(pairs), PAIRS_PER_TASK)]
     parts = Parallel(n_jobs=n_jobs, return_as="generator")(
         delayed(_distances)([(measures[i], measures[j]) for i, j in task], options)
@@ -79,9 +102,11 @@ def pw_pairwise(
         if progress is not None:
             progress(len(values), len(pairs))
     flat = np.array(values, dtype=np.float64)
+    if known:
+        return flat.reshape(count, len(known))
     if condensed:
         return flat
-    return squareform(flat) if len(measures) > 1 else np.zeros((1, 1))
+    return squareform(flat) if count > 1 else np.zeros((1, 1))
 
 
 def as_measures(
@@ -89,31 +114,32 @@ def as_measures(
     cloud_weights: Sequence[Any] | np.ndarray | None,
     *,
     center: bool = True,
+    of: str = "clouds",
 ) -> list[Measure]:
     """Validate a list of clouds of one dimension; messages name the position in the list."""
     if isinstance(clouds, np.ndarray) and clouds.ndim < 3:
         raise InputError(
-            f"clouds is one array of shape {clouds.shape}, expected a list of (n, d) arrays",
+            f"{of} is one array of shape {clouds.shape}, expected a list of (n, d) arrays",
             "wrap a single cloud in a list",
         )
     clouds = list(clouds)
     if not clouds:
-        raise InputError("clouds is empty", "pass at least one (n, d) array")
+        raise InputError(f"{of} is empty", "pass at least one (n, d) array")
     weights = [None] * len(clouds) if cloud_weights is None else list(cloud_weights)
     if len(weights) != len(clouds):
         raise InputError(
-            f"cloud_weights has {len(weights)} entries for {len(clouds)} clouds",
+            f"{of[:-1]}_weights has {len(weights)} entries for {len(clouds)} clouds",
             "give one array (or None) per cloud",
         )
     measures = [
-        as_measure(cloud, w, center=center, name=f"clouds[{i}]")
+        as_measure(cloud, w, center=center, name=f"{of}[{i}]")
         for i, (cloud, w) in enumerate(zip(clouds, weights, strict=True))
     ]
     for i, measure in enumerate(measures):
         if measure.dimension != measures[0].dimension:
             raise InputError(
-                f"clouds[{i}] has {measure.dimension} coordinates per point, "
-                f"clouds[0] has {measures[0].dimension}",
+                f"{of}[{i}] has {measure.dimension} coordinates per point, "
+                f"{of}[0] has {measures[0].dimension}",
                 "all clouds need the same dimension",
             )
     return measures

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 import time
 import warnings
@@ -63,6 +64,7 @@ MEANS = ("cell mean", "ant mean")
 FOUND = 1.01  # within 1 % of the best known objective counts as found
 EXACT = 1e-9  # slack for objectives that are zero in exact arithmetic
 LEAST_CLOUDS = 4
+NOT_NEGATIVE = (0.0, math.inf)
 
 
 class ProcrustesWasserstein(Study):
@@ -82,11 +84,18 @@ class ProcrustesWasserstein(Study):
         "shuffled": Arm("control", "PW distances with the labels permuted: a placebo"),
     }
     measures: Mapping[str, Measure] = {
-        "accuracy": Measure("1-nearest-neighbour accuracy", "higher"),
-        "ari": Measure("adjusted Rand index of spectral clustering", "higher"),
-        "squared": Measure("squared distance reached", "lower", "unit radius squared"),
-        "score": Measure("PW² of the barycenter to the true shape", "lower", "unit radius squared"),
-        "pair_seconds": Measure("CPU time per pair", "lower", "s"),
+        "accuracy": Measure("1-nearest-neighbour accuracy", "higher", bounds=(0.0, 1.0)),
+        "ari": Measure("adjusted Rand index of spectral clustering", "higher", bounds=(-0.5, 1.0)),
+        "squared": Measure(
+            "squared distance reached", "lower", "unit radius squared", bounds=NOT_NEGATIVE
+        ),
+        "score": Measure(
+            "PW² of the barycenter to the true shape",
+            "lower",
+            "unit radius squared",
+            bounds=NOT_NEGATIVE,
+        ),
+        "pair_seconds": Measure("CPU time per pair", "lower", "s", bounds=NOT_NEGATIVE),
     }
 
     def __init__(
@@ -223,7 +232,10 @@ class ProcrustesWasserstein(Study):
         else:
             made.measures = {
                 "pose_error": Measure(
-                    "change of a distance when a cloud is turned", "lower", "share of its median"
+                    "change of a distance when a cloud is turned",
+                    "lower",
+                    "share of its median",
+                    bounds=NOT_NEGATIVE,
                 ),
                 "pair_seconds": cls.measures["pair_seconds"],
             }

@@ -31,6 +31,14 @@ memory that never held the rows.
 Images come in through :func:`practicum.models.vision.get` (a packaged EfficientNet-Lite0 by
 default): ``VisualMemory("photos.vm", encoder=get()).add(images=paths, labels=labels)``. The command
 line does the same: ``practicum use visual-memory add photos/ --store photos.vm``.
+
+Where things live: ``memory`` (what you hold), ``intake`` (images, vectors, labels and ids as people
+give them), ``table`` (the rows, by slot) over ``store`` and ``segments`` (the files),
+``neighbours`` over ``search`` (exact) and ``derived`` (FAISS, hnswlib, usearch), ``votes``,
+``explain``, ``pruning`` over ``hygiene`` (which rows mislead), ``erasing``, ``receipt`` and
+``residue`` (the proof that rows are gone), ``audit``, ``formats`` (other programs' files),
+``classifier`` (scikit-learn), ``rerank`` (a language model), ``vector_stores`` (what others leave
+behind).
 """
 
 import lazy_loader

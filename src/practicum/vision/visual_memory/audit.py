@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from practicum.vision.visual_memory.store import MODULUS, SEGMENT, Row, row_digest
+from practicum.vision.visual_memory.segments import SEGMENT
+from practicum.vision.visual_memory.store import MODULUS, Row, row_digest
 
 if TYPE_CHECKING:
     from practicum.vision.visual_memory.memory import VisualMemory

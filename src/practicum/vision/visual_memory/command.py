@@ -85,7 +85,7 @@ def add(
         made = _encoder(memory, encoder, size, crop)
         names = [f"{prefix}{one}" for one in table.ids]
         _refuse_namesakes(memory, table.paths, names, store)
-        known = set(memory.ids)
+        known = memory.table.slot_of  # retired and pruned ones too
         fresh = [i for i, one in enumerate(names) if one not in known]
         if not fresh:
             raise InputError(f"{_n(len(table), 'image')}: in {store} already")
@@ -108,8 +108,8 @@ def add(
         if len(fresh) < len(table):
             there = _n(len(table) - len(fresh), "image")
             typer.echo(f"Left as before: {there} that the memory has under the same id.")
-        for path, why in list(memory.problems.items())[:20]:
-            typer.echo(f"  left out {path}: {why}")
+        for why in list(memory.problems.values())[:20]:
+            typer.echo(f"  left out {why}")
         held = f"{_n(len(memory), 'image')} of {_n(len(memory.classes_), 'class')}"
         typer.echo(f"The memory holds {held}.")
     typer.echo(f"Next: practicum use visual-memory ask {store} IMAGE")
@@ -122,9 +122,10 @@ def _refuse_namesakes(memory: VisualMemory, paths: list[Path], ids: list[str], s
 
     others = []
     for path, one in zip(paths, ids, strict=True):
-        slot = memory._slot.get(one)
+        slot = memory.table.slot_of.get(one)
         # rows that came as vectors have no picture to compare with
-        if slot is not None and memory._keys[slot] and memory._keys[slot] != file_key(path):
+        key = None if slot is None else memory.table.keys[slot]
+        if key and key != file_key(path):
             others.append(one)
     if others:
         are = "1 image has the id" if len(others) == 1 else f"{len(others):,} images have the ids"
@@ -189,12 +190,9 @@ def _explain(held: VisualMemory, path: Path, k: int | None, why: Path | None, fo
     shares = [f"{c} {100 * p:.1f} %" for c, p in list(found.probabilities.items())[:5]]
     typer.echo(f"{path.name}: {found.winner}")
     typer.echo(f"Shares of the vote: {', '.join(shares)} ({found.settings}).")
-    known = held.ood_score(held.vectors()[:200])
-    far = float(held.ood_score([str(path)])[0])
     typer.echo(
-        f"{100 * agree[0]:.0f} % of the neighbours have the most frequent label. Mean distance to "
-        f"the nearest {min(100, len(held))} images: {far:.3f} (the memory's own images, the first "
-        f"{len(known)}: {known.mean():.3f} on average, {known.max():.3f} at most)."
+        f"{100 * agree[0]:.0f} % of the neighbours have the most frequent label. "
+        f"{_how_far(held, path)}"
     )
     typer.echo(str(found.flip_set))
     typer.echo("Nearest:")
@@ -209,6 +207,22 @@ def _explain(held: VisualMemory, path: Path, k: int | None, why: Path | None, fo
         else:
             write_atomically(target, lambda p: p.write_text(found.html(), encoding="utf-8"))
         typer.echo(f"Why, as a picture: {target}")
+
+
+def _how_far(held: VisualMemory, path: Path) -> str:
+    """The query's distance from the memory, beside what is usual among the memory's own images."""
+    from practicum.vision.visual_memory.hygiene import strangeness
+
+    many = max(1, min(100, len(held) - 1))  # as many others as an image of the memory has
+    far = float(held.ood_score([str(path)], many)[0])
+    words = f"Mean distance to the nearest {_n(many, 'image')}: {far:.3f}"
+    if len(held) < 2:
+        return f"{words}."
+    own = strangeness(held.neighbours.leave_one_out(many, first=200)[0])
+    return (
+        f"{words} (the memory's own images, the first {len(own)}, each to the others: "
+        f"{own.mean():.3f} on average, {own.max():.3f} at most)."
+    )
 
 
 def _answer(held: VisualMemory, table: Any, k: int | None, out: Path | None, force: bool) -> None:
@@ -283,7 +297,7 @@ def remove(
         raise InputError("say which images: ids, or --where 'column == value'")
     with _open(memory, read_only=False) as held:
         try:
-            slots = held._select(ids or None, where, "raise")
+            slots = held.table.select(ids or None, where, "raise")
         except InputError as error:  # what Python takes, the command line has not
             ending = 'missing="ignore" passes over them'
             see = f"all ids: practicum use visual-memory list {memory} --out rows.csv"
@@ -291,7 +305,7 @@ def remove(
             raise InputError(error.message, hint) from error
         if not slots:
             raise InputError(f"no image in {memory} has {where}", "see: ... list MEMORY")
-        names = [held.ids[s] for s in slots]
+        names = [held.table.ids[s] for s in slots]
         what = "retire" if retire else "erase for good"
         if not yes and not typer.confirm(f"{what} {_n(len(names), 'image')} ({_few(names)})?"):
             typer.echo("Nothing was removed.")
@@ -387,9 +401,9 @@ def _worst(held: VisualMemory, k: int, worst: int) -> None:
 
     k = min(k, len(held) - 1)
     table = held.reliability(k)
-    _, slots = held._leave_one_out(k)
-    own = held._codes[np.flatnonzero(held._alive)]
-    right = 100 * float((held._codes[slots[:, 0]] == own).mean())
+    _, slots = held.neighbours.leave_one_out(k)
+    own = held.table.codes[held.table.living]
+    right = 100 * float((held.table.codes[slots[:, 0]] == own).mean())
     most = 100 * float(np.bincount(own).max() / len(own))
     typer.echo(
         f"Labels: the nearest other image has the same label for {right:.1f} % of {len(held)} "
@@ -532,9 +546,9 @@ def compare(
     if len(held) < 2:
         raise InputError(f"{source}: {_n(len(held), 'image')}", "at least two are needed")
     top = min(100, len(held) - 1)
-    d, slots = held._leave_one_out(top)
-    truth = held._codes[np.flatnonzero(held._alive)]
-    curves = accuracy_curves(d, held._codes[slots], truth)
+    d, slots = held.neighbours.leave_one_out(top)
+    truth = held.table.codes[held.table.living]
+    curves = accuracy_curves(d, held.table.codes[slots], truth)
     guess = 100 * float(np.bincount(truth).max() / len(truth))
     typer.echo(
         f"{len(held)} images of {_n(len(held.classes_), 'class')}, each asked of the others. "
@@ -676,6 +690,7 @@ def _encoder(
     """The memory's own encoder; the one that is named for a new memory."""
     from practicum.errors import InputError
     from practicum.models import vision
+    from practicum.vision.visual_memory.intake import check_same_encoder
 
     made = memory.store.state.get("encoder")
     if made is None:
@@ -692,7 +707,7 @@ def _encoder(
             "leave --encoder, --size and --crop out, or make another memory",
         )
     encoder = vision.get(made["name"], size=made["size"], crop=made["crop"])
-    memory._same_encoder(encoder)
+    check_same_encoder(made, encoder)
     return encoder
 
 

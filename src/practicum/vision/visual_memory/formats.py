@@ -354,15 +354,15 @@ def _to_json(memory: VisualMemory, path: Path, k: int) -> None:
     frame = memory.frame()
     if len(frame) < 2:
         raise InputError("one row has no neighbours to export")
-    d, slots = memory._leave_one_out(min(k, len(frame) - 1))
+    d, slots = memory.neighbours.leave_one_out(k)
     made = memory.store.state.get("encoder", {}).get("name", "own vectors")
     records = {
         one: {
             "featurizer": made,
             "image_id": one,
             "image_class": label,
-            "neighbor_image_ids": [memory.ids[s] for s in slots[i]],
-            "neighbor_classes": [memory._labels[s] for s in slots[i]],
+            "neighbor_image_ids": [memory.table.ids[s] for s in slots[i]],
+            "neighbor_classes": [memory.table.labels[s] for s in slots[i]],
             "neighbor_distances": d[i].tolist(),
         }
         for i, (one, label) in enumerate(zip(frame["id"], frame["label"], strict=True))

@@ -253,7 +253,7 @@ def _refine(
     index = np.where(np.isneginf(scores), -1, index)
     order = np.argsort(index, axis=1)  # by row, so that a stable sort by distance breaks ties
     index = np.take_along_axis(index, order, axis=1)
-    distance = np.where(index < 0, np.inf, _distances(queries, rows, index))
+    distance = np.where(index < 0, np.inf, pair_distances(queries, rows, index))
     order = np.argsort(distance, axis=1, kind="stable")[:, :k]
     out = np.take_along_axis(distance, order, axis=1), np.take_along_axis(index, order, axis=1)
     margin = 2 * queries.shape[1] * 2.0**-24 + 1e-7
@@ -268,7 +268,7 @@ def _refine(
     return out
 
 
-def _distances(queries: np.ndarray, rows: Any, index: np.ndarray) -> np.ndarray:
+def pair_distances(queries: np.ndarray, rows: Any, index: np.ndarray) -> np.ndarray:
     """``1 - z . z_i`` in double precision, every pair summed in the same order.
 
     A matrix product would sum a pair in an order that depends on its place; this does not.
@@ -294,7 +294,7 @@ def _all_within(
         at = np.flatnonzero(hit) + start
         if at.size:
             index.append(at)
-            distance.append(_distances(query[None], rows, at[None])[0])
+            distance.append(pair_distances(query[None], rows, at[None])[0])
     at, d = np.concatenate(index), np.concatenate(distance)
     order = np.argsort(d, kind="stable")[:k]
     return d[order], at[order]

@@ -23,7 +23,7 @@ import json
 import os
 import sqlite3
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -31,8 +31,8 @@ from typing import Any
 import numpy as np
 
 from practicum.errors import InputError
+from practicum.vision.visual_memory.segments import SEGMENT, Segments, shred, sync, sync_folder
 
-SEGMENT = 65536  # rows a file
 FORMAT = 1
 ALIVE, RETIRED, PRUNED = 1, 2, 3  # states of a row; a slot without a row is a hole
 MODULUS = 1 << 256
@@ -75,190 +75,6 @@ class Row:
     weight: float = 1.0
     key: str | None = None
     thumbnail: bytes | None = None
-
-
-class Segments:
-    """Rows in equal files (or arrays), indexed as one array of shape (m, d).
-
-    Parameters
-    ----------
-    dim : int
-    dtype : {"float32", "float16"}
-    folder : Path or None
-        None keeps the rows in memory.
-    base : int
-        Number of the first file.
-
-    Examples
-    --------
-    >>> rows = Segments(2, "float32")
-    >>> rows.append(np.eye(2, dtype=np.float32))
-    >>> rows[np.array([1])].tolist()
-    [[0.0, 1.0]]
-    """
-
-    def __init__(self, dim: int, dtype: str, folder: Path | None = None, base: int = 0) -> None:
-        self.dim, self.dtype = dim, np.dtype(dtype).newbyteorder("<")
-        self.folder, self.base, self.n = folder, base, 0
-        self.parts: list[np.ndarray] = []
-
-    def __len__(self) -> int:
-        return self.n
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        """(rows, numbers a row)."""
-        return self.n, self.dim
-
-    def __getitem__(self, at: slice | np.ndarray) -> np.ndarray:
-        if isinstance(at, slice):
-            start, stop, _ = at.indices(self.n)
-            pieces = []
-            while start < stop:
-                number, inside = divmod(start, SEGMENT)
-                upto = min(stop - number * SEGMENT, SEGMENT)
-                pieces.append(self.parts[number][inside:upto])
-                start = number * SEGMENT + upto
-            if len(pieces) == 1:
-                return pieces[0]
-            return np.concatenate(pieces) if pieces else np.empty((0, self.dim), self.dtype)
-        at = np.asarray(at)
-        out = np.empty((len(at), self.dim), dtype=self.dtype)
-        at = np.where(at < 0, at + self.n, at)
-        number = at // SEGMENT
-        for part in np.unique(number):
-            mine = number == part
-            out[mine] = self.parts[part][at[mine] - part * SEGMENT]
-        return out
-
-    def path(self, number: int) -> Path:
-        """The file of a segment, counted from the first."""
-        assert self.folder is not None
-        return self.folder / f"seg-{self.base + number:04d}.vec"
-
-    def files(self) -> list[Path]:
-        """The files in use."""
-        return [self.path(i) for i in range(-(-self.n // SEGMENT))] if self.folder else []
-
-    def resize(self, n: int) -> None:
-        """See ``n`` rows (of the files: no others are touched)."""
-        if self.folder:
-            self.parts = []
-            for number in range(-(-n // SEGMENT)):
-                rows = min(SEGMENT, n - number * SEGMENT)
-                self.parts.append(
-                    np.memmap(self.path(number), self.dtype, "r", shape=(rows, self.dim))
-                )
-        self.n = n
-
-    def append(self, vectors: np.ndarray) -> None:
-        """Write rows after the last one, and see that they are on the disk."""
-        vectors = np.ascontiguousarray(vectors, dtype=self.dtype)
-        start, n = 0, self.n
-        while start < len(vectors):
-            number, inside = divmod(n, SEGMENT)
-            part = vectors[start : start + SEGMENT - inside]
-            if self.folder:
-                _write_at(self.path(number), inside * self.row_bytes, part.tobytes())
-            elif inside == 0:
-                self.parts.append(part.copy())
-            else:
-                self.parts[number] = np.concatenate([self.parts[number], part])
-            start, n = start + len(part), n + len(part)
-        if self.folder:
-            _sync_folder(self.folder)
-        self.resize(n)
-
-    def zero(self, slots: Iterable[int]) -> None:
-        """Overwrite rows in place."""
-        by_file: dict[int, list[int]] = {}
-        for slot in slots:
-            by_file.setdefault(slot // SEGMENT, []).append(slot % SEGMENT)
-        empty = bytes(self.row_bytes)
-        for number, inside in by_file.items():
-            if not self.folder:
-                self.parts[number][inside] = 0
-                continue
-            with open(self.path(number), "r+b") as handle:
-                for row in inside:
-                    handle.seek(row * self.row_bytes)
-                    handle.write(empty)
-                _sync(handle)
-
-    def cut(self, n: int) -> None:
-        """Forget rows from ``n`` on: what an addition left that was not committed."""
-        if not self.folder:
-            return
-        number = 0
-        while self.path(number).exists():
-            keep = max(0, min(SEGMENT, n - number * SEGMENT)) * self.row_bytes
-            if self.path(number).stat().st_size > keep:
-                with open(self.path(number), "r+b") as handle:
-                    _overwrite(handle, keep)
-                    handle.truncate(keep)
-                    _sync(handle)
-            number += 1
-
-    @property
-    def row_bytes(self) -> int:
-        """Bytes of a row."""
-        return self.dim * self.dtype.itemsize
-
-
-def _write_at(path: Path, offset: int, data: bytes) -> None:
-    with open(path, "r+b" if path.exists() else "w+b") as handle:
-        handle.seek(offset)
-        handle.write(data)
-        _sync(handle)
-
-
-def _overwrite(handle: Any, start: int = 0) -> None:
-    """Zeros over a file from ``start`` to its end, on the disk."""
-    end = handle.seek(0, os.SEEK_END)
-    handle.seek(start)
-    while (left := end - handle.tell()) > 0:
-        handle.write(bytes(min(left, 1 << 20)))
-    _sync(handle)
-
-
-def _sync(handle: Any) -> None:
-    handle.flush()
-    os.fsync(handle.fileno())
-
-
-def _sync_folder(folder: Path) -> None:
-    with contextlib.suppress(OSError):  # some systems do not sync folders
-        handle = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(handle)
-        finally:
-            os.close(handle)
-
-
-def shred(path: Path) -> None:
-    """Overwrite a file with zeros, then delete it.
-
-    Parameters
-    ----------
-    path : Path
-
-    Raises
-    ------
-    OSError
-        It cannot be written.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> path = Path(tempfile.mkdtemp()) / "x"
-    >>> _ = path.write_bytes(b"secret")
-    >>> shred(path); path.exists()
-    False
-    """
-    if path.is_file():
-        with open(path, "r+b") as handle:
-            _overwrite(handle)
-        path.unlink()
 
 
 class _Lock:
@@ -419,14 +235,15 @@ class Store:
         self.state = state
         own = state.get("dim")
         if dim is not None and own is not None and dim != own:
-            raise InputError(self._width(dim))
+            raise InputError(self.width_differs(dim))
         if dtype is not None and state["next"] and dtype != state["dtype"]:
             raise InputError(f"{self.path} holds {state['dtype']}, dtype={dtype!r} was asked for")
         self.dtype = state["dtype"] if state["next"] or dtype is None else dtype
         self.dim = own or dim
         self._map()
 
-    def _width(self, dim: int) -> str:
+    def width_differs(self, dim: int) -> str:
+        """What to say of vectors of another width."""
         made = self.state.get("encoder", {}).get("name")
         by = f", made by {made}" if made else ""
         return f"vectors of {dim} numbers, the memory holds {self.state['dim']}{by}"
@@ -497,8 +314,8 @@ class Store:
             if record is not None:
                 text = json.dumps(record)
                 handle.write(f"{text}\n{hashlib.sha256(text.encode()).hexdigest()}\n".encode())
-            _sync(handle)
-        _sync_folder(self.path)
+            sync(handle)
+        sync_folder(self.path)
         self._step(f"journal {record['op'] if record else 'cleared'}")
 
     def _journalled(self) -> dict[str, Any] | None:
@@ -532,7 +349,8 @@ class Store:
         self._read_state(None, None)
         return True
 
-    def _writable(self) -> None:
+    def check_writable(self) -> None:
+        """Refuse where the memory was opened for reading."""
         if self.read_only:
             raise InputError(
                 f"{self.path} was opened read-only", "open it without read_only to change it"
@@ -585,7 +403,7 @@ class Store:
         InputError
             An id is taken, the width differs, or the store is read-only.
         """
-        self._writable()
+        self.check_writable()
         if not rows:
             return range(0)
         width = len(rows[0].vector)
@@ -594,7 +412,7 @@ class Store:
             self.state["dim"] = width
             self._map()
         elif width != self.dim:
-            raise InputError(self._width(width))
+            raise InputError(self.width_differs(width))
         first = self.state["next"]
         slots = range(first, first + len(rows))
         vectors = np.stack([row.vector for row in rows]).astype(self.segments.dtype)
@@ -665,7 +483,7 @@ class Store:
         list of str
             The snapshots that held one of them.
         """
-        self._writable()
+        self.check_writable()
         slots = [int(s) for s in slots]
         self._journal({"op": "erase", "slots": slots, "what": what})
         taken = self._digest_of(slots)
@@ -699,7 +517,7 @@ class Store:
 
     def update(self, what: str, changes: Mapping[int, Mapping[str, Any]]) -> None:
         """Set columns of rows (``trust``, ``state``, ``weight``), by slot."""
-        self._writable()
+        self.check_writable()
         with self._commit():
             for slot, values in changes.items():
                 names = ", ".join(f"{name} = ?" for name in values)
@@ -712,7 +530,7 @@ class Store:
 
     def note(self, **values: Any) -> None:
         """Keep facts about the memory as a whole (its encoder, its temperature)."""
-        self._writable()
+        self.check_writable()
         with self._commit():
             for name, value in values.items():
                 self._set(name, value)
@@ -727,7 +545,7 @@ class Store:
         InputError
             The name is taken or empty.
         """
-        self._writable()
+        self.check_writable()
         if not name or name == "now":
             raise InputError(f"a snapshot cannot be called {name!r}")
         if name in self.snapshots():
@@ -745,7 +563,7 @@ class Store:
 
     def drop_snapshot(self, name: str) -> None:
         """Forget a snapshot; rows that only it held go at the next :meth:`compact`."""
-        self._writable()
+        self.check_writable()
         self.snapshot_slots(name)
         with self._commit():
             self.db.execute("DELETE FROM snapshot_rows WHERE name = ?", (name,))
@@ -761,7 +579,7 @@ class Store:
 
     def compact(self) -> int:
         """Close the holes: rows move up, in their order; returns the bytes given back."""
-        self._writable()
+        self.check_writable()
         if self.segments is None:
             return 0
         before = self.size()
@@ -817,11 +635,14 @@ class Store:
         """Rewrite SQLite's file from what is in it."""
         self.db.execute("VACUUM")
 
+    def derived_files(self) -> list[Path]:
+        """Those of the search indexes."""
+        found = (self.path / "derived").glob("*") if self.path else ()
+        return sorted(p for p in found if p.is_file())
+
     def drop_derived(self) -> list[str]:
         """Overwrite and delete the search indexes; returns their names."""
-        if self.path is None:
-            return []
-        gone = [p for p in (self.path / "derived").glob("*") if p.is_file()]
+        gone = self.derived_files()
         for path in gone:
             shred(path)
         return [p.name for p in gone]
