@@ -39,7 +39,8 @@ def cpu(work: Callable[[], object], repeats: int = 3) -> float:
 
 def generation() -> bool:
     """All generated sets at the published size."""
-    from practicum.language.abstract_reasoning.items import _generated, _words
+    from practicum.language.abstract_reasoning.items import _generated
+    from practicum.language.abstract_reasoning.rules import _words
 
     count = 0
 

@@ -1,5 +1,6 @@
 """The sandbox: programs that try to break out, one each; who may say that a program passed."""
 
+import contextlib
 import json
 import os
 import shutil
@@ -619,6 +620,63 @@ def test_a_check_sees_arguments_changed_in_place(sandbox):
     not_passed(sandbox.run(Program("def f(x): pass", check, "f")), "failed")
 
 
+SHARED = {
+    "one list twice": ("return a is b", "a = [1]; assert f(a, a)"),
+    "rows of a grid": (
+        "a[0][0] = 1",
+        "grid = [[0] * 2] * 2; f(grid, 0); assert grid == [[1, 0], [1, 0]]",
+    ),
+    "what the check holds on to": (
+        "a['x'].append(3)",
+        "inner = [1]; f({'x': inner}, 0); assert inner == [1, 3]",
+    ),
+    "an argument that is the result": ("return a", "a = {1}; assert f(a, 0) is a"),
+    "a keyword": ("b.add(2)", "s = set(); f(1, b=s); assert s == {2}"),
+    "a list in itself": ("return a[0] is a", "a = []; a.append(a); assert f(a, 0)"),
+    "a new list in two places": (
+        "x = []; a += [x, x]; return x",
+        "a = []; got = f(a, 0); assert a[0] is a[1] is got",
+    ),
+    "a dict that knows defaults": (
+        "a['n'] = 2",
+        "import collections; a = collections.defaultdict(int); f(a, 0); assert a['n'] == 2",
+    ),
+    "next to what cannot cross": (
+        "a[0].append(object()); a[1].append(7)",
+        "a = [[], []]; f(a, 0); assert a == [[], [7]]",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", SHARED)
+def test_what_arguments_and_result_share_is_shared_on_the_other_side(sandbox, name):
+    body, check = SHARED[name]
+    done = sandbox.run(Program(f"def f(a, b):\n    {body}", check, "f"))
+    assert done.passed, done
+
+
+LEAVES = {
+    "os._exit": "import os; os._exit(0)",
+    "sys.exit": "raise SystemExit",
+    "by interrupt": "raise KeyboardInterrupt",
+    "by a signal": "import os; os.kill(os.getpid(), 9)",
+}
+
+
+@pytest.mark.parametrize("name", LEAVES)
+def test_a_program_that_leaves_does_not_pass_a_test_that_expects_an_error(sandbox, name):
+    """Ways out that ``except Exception``, and even a bare ``except``, would take for the error."""
+    for handler in ("except Exception", "except"):
+        check = f"try:\n    f(-1)\n{handler}:\n    pass\nelse:\n    raise AssertionError"
+        not_passed(
+            sandbox.run(Program(f"def f(x):\n    {LEAVES[name]}", check, "f")),
+            "exited",
+            "failed",
+            "killed",
+        )
+    assert sandbox.run(Program("def f(x):\n    raise ValueError", check, "f")).passed
+
+
 def test_a_check_sees_exceptions_and_keeps_helpers(sandbox):
     check = """
 try:
@@ -685,6 +743,11 @@ def test_what_is_no_program_and_what_is_no_limit(strongest):
     for program in (None, 5, b"x = 1"):
         with pytest.raises(SandboxError, match="a program is text"):
             strongest.run(program)
+    with pytest.raises(SandboxError, match="check is text, not a int"):
+        strongest.run(Program("def f(): pass", 5, "f"))
+    deep = "f(" + "(" * 10_000 + ")" * 10_000 + ")"
+    with pytest.raises(SandboxError, match="the check is no Python"):
+        strongest.run(Program("def f(): pass", deep, "f"))
     with pytest.raises(SandboxError, match="cpu_s is -1"):
         strongest.run("1", cpu_s=-1)
     with pytest.raises(TypeError):
@@ -734,6 +797,74 @@ def test_no_file_stays_open():
         sandbox.run_many(10 * texts)
         assert abs(how_many() - before) <= 12  # three children waiting more or less
     assert len(os.listdir("/proc/self/fd")) < before
+
+
+@pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="needs /proc")
+def test_no_file_stays_open_where_the_second_process_of_a_check_fails(monkeypatch):
+    from practicum.sandbox._worker import Child
+
+    sandbox = Sandbox()
+    before = len(os.listdir("/proc/self/fd"))
+    sandbox.run("pass")
+    fit, asked = Child.fit, []
+
+    def second_fails(child):
+        asked.append(child)
+        if len(asked) == 2:
+            raise SandboxError("not this one")
+        return fit(child)
+
+    monkeypatch.setattr(Child, "fit", second_fails)
+    with pytest.raises(SandboxError, match="not this one"):
+        sandbox.run(Program("def f(): pass", "f()", "f"))
+    assert len(os.listdir("/proc/self/fd")) == before
+    sandbox.close()
+
+
+@pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="needs /proc")
+def test_too_many_open_files_are_not_blamed_on_a_program():
+    import resource
+
+    limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with Sandbox() as sandbox:
+        sandbox.run("pass")
+        time.sleep(0.2)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (64, limits[1]))
+        held = []
+        try:
+            with contextlib.suppress(OSError):
+                while True:
+                    held.append(os.open("/dev/null", os.O_RDONLY))
+            with pytest.raises(SandboxError, match="no more files can be opened"):
+                sandbox.run_many(["pass"] * 9)  # more than wait already
+        finally:
+            resource.setrlimit(resource.RLIMIT_NOFILE, limits)
+            for fd in held:
+                os.close(fd)
+        assert sandbox.run("pass").passed
+
+
+@pytest.mark.skipif(
+    subprocess.run(["unshare", "-Ur", "true"], capture_output=True).returncode != 0
+    if shutil.which("unshare")
+    else True,
+    reason="no user namespaces here",
+)
+def test_a_container_with_one_user_alone_can_hold_programs():
+    """Root there cannot become anybody else (rootless containers, fakeroot)."""
+    code = """
+from practicum.sandbox import LEVELS, Sandbox, _why_not
+with Sandbox(cpu_s=1) as sandbox:
+    print(sandbox.run("print(1)").status)
+    for bad in ("open('/usr/x', 'w')", "open('/etc/shadow')", "import os; os.setuid(5)",
+                "open('/proc/self/environ')", "import os; os.fork()"):
+        print(sandbox.run(bad).status)
+"""
+    command = ["unshare", "-Ur", sys.executable, "-c", code]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    assert done.stdout.split()[:1] == ["passed"], done.stderr
+    assert set(done.stdout.split()[1:]) <= {"forbidden", "failed"}
+    assert len(done.stdout.split()) == 6
 
 
 @pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="needs /proc")

@@ -30,6 +30,7 @@ from practicum.agents.agent_resilience import (
 )
 from practicum.agents.agent_resilience.edits import (
     break_syntax,
+    corrupt_lines,
     corrupt_number,
     corrupt_sentence,
     parses,
@@ -43,8 +44,20 @@ from practicum.agents.agent_resilience.facts import (
     recounted_drop,
 )
 from practicum.agents.agent_resilience.faults import json_object, split_segments
-from practicum.agents.agent_resilience.tasks import code_of, example_check, test_program
-from practicum.agents.agent_resilience.team import Setting, inspection, play
+from practicum.agents.agent_resilience.tasks import (
+    code_of,
+    example_check,
+    extract_answer,
+    test_program,
+)
+from practicum.agents.agent_resilience.team import (
+    Setting,
+    difference_interval,
+    inspection,
+    mean_interval,
+    play,
+    recovery_interval,
+)
 from practicum.agents.agent_resilience.topology import Agent
 from practicum.models.chat import FunctionChat, Reply, Usage
 
@@ -271,6 +284,41 @@ def test_json_in_replies():
     assert inspection('{"decision": "perhaps"}') is None
 
 
+@pytest.mark.parametrize(
+    ("message", "grader", "answer"),
+    [
+        ("The answer is B, as I said.", "choice", "B"),
+        ("Answer: B\nI hope this helps", "choice", "B"),
+        ("The correct option is (D) because A is wrong.", "choice", "D"),
+        ("**C**", "choice", "C"),
+        ("First A, no: D", "choice", "D"),
+        ("I'd say B", "choice", "B"),
+        ("The answer is I.", "choice", "I"),
+        ("between 3-4", "numeric", "4"),
+        ("10-3=7", "numeric", "7"),
+        ("it is -5.", "numeric", "-5"),
+        ("it is \N{MINUS SIGN}5.", "numeric", "-5"),
+        ("(-1,234.5)", "numeric", "-1234.5"),
+    ],
+)
+def test_what_a_message_answers(message, grader, answer):
+    assert extract_answer(message, Task("t", "?", grader, ("B",))) == answer
+
+
+def test_errors_of_form_are_refused_by_python_whatever_line_they_hit():
+    """Also in documentation, and where a block has one line, whose indentation is free."""
+    for task in humaneval(40):
+        program = task.answers[0]
+        for seed in range(2):
+            made = AutoInject(1.0, 0.2, "syntactic").message(program, random.Random(seed), "code")
+            assert parses(made.text) == (not made.edits), made.edits
+        lines = program.split("\n")
+        for i, line in enumerate(lines):
+            if line.strip():
+                broken, (edit,) = corrupt_lines(lines, [i], "syntactic", random.Random)
+                assert not parses("\n".join(broken)), edit
+
+
 # --- 5, 6: teams whose accuracy is known ---------------------------------------------------------
 
 
@@ -279,7 +327,9 @@ def test_a_chain_of_perfect_reviewers_loses_nothing():
     result = run_resilience(
         Topology.from_name("linear"), arithmetic(40), sim, AutoTransform(), seeds=range(5)
     )
-    assert result.drop == (0, 0, 0)
+    # of 40 tasks none was lost; a share of .088 goes unseen in so many once in 40 times
+    assert result.drop == pytest.approx((0, -0.0881, 0.0881), abs=1e-4)
+    assert pytest.approx(0.025, rel=1e-2) == (1 - 0.0881) ** 40
     assert result.accuracy["faulty"][0] == 1
 
 
@@ -465,6 +515,65 @@ def test_the_inspector_rewrites_or_is_counted():
     episode = next(iter(play(team, TASK, [0], guarded, mute).values()))
     assert episode.answer == "right"
     assert episode.counts["inspector_parse_failures"] == 1
+
+
+def test_an_inspector_without_a_reply_is_no_unreadable_one():
+    class Silent(Voice):
+        name = "silent inspector"
+
+        def say(self, turns):
+            failed = Reply("", finish_reason="error", error="timed out")
+            return [failed if t.purpose == "inspect" else Reply("right") for t in turns]
+
+    guarded = Setting(defences=("inspector",))
+    done = play(Topology.from_name("single"), TASK, [0], guarded, Silent())
+    counts = next(iter(done.values())).counts
+    assert (counts["unanswered"], counts["inspected"]) == (1, 0)
+    assert counts["inspector_parse_failures"] == 0
+
+
+def test_few_tasks_are_no_certainty():
+    """(1 - share)^6 = 0.025: .459 of tasks may fail and none of six be seen to."""
+    assert mean_interval(np.ones(6)) == pytest.approx((1, 0.5407, 1), abs=1e-4)
+    assert mean_interval(np.zeros(6)) == pytest.approx((0, 0, 0.4593), abs=1e-4)
+    assert difference_interval(np.ones(6)) == pytest.approx((1, 0.0814, 1), abs=1e-4)
+    assert difference_interval(-np.ones(6)) == pytest.approx((-1, -1, -0.0814), abs=1e-4)
+    assert np.isnan(mean_interval(np.ones(1))[1])
+    # two tasks: their mean's spread is sqrt(2) of what resampling shows, and a score stays one
+    mean, low, high = difference_interval(np.array([0.4, 0.6]))
+    assert (mean, low, high) == pytest.approx((0.5, 0.5 - 0.1 * 2**0.5, 0.5 + 0.1 * 2**0.5))
+    assert mean_interval(np.array([0.0, 1.0]))[1:] == (0.0, 1.0)
+    assert difference_interval(np.array([0.8, 1.0]))[2] == 1
+
+
+def test_recovery_leaves_a_task_without_an_answer_out_of_all_arms():
+    """By hand over the last two tasks: (1 - .5) / (1 - .5) = 1; the means of each arm say .75."""
+    vanilla, faulty = np.array([np.nan, 1.0, 1.0]), np.array([0.0, 0.0, 1.0])
+    defended = np.array([0.0, 1.0, 1.0])
+    assert recovery_interval(vanilla, faulty, defended)[0] == 1.0
+    assert np.isnan(recovery_interval(np.array([np.nan]), np.ones(1), np.ones(1))[0])
+
+
+def test_criticality_runs_the_team_alone_once():
+    class Counting(SimTeam):
+        turns = 0
+
+        def say(self, turns):
+            Counting.turns += len(turns)
+            return super().say(turns)
+
+    graph = nx.DiGraph([("writer", "editor"), ("writer", "archivist")])
+    team = Topology.from_graph(graph, answer="editor")
+    sim = Counting(1.0, specificity=1.0, sensitivity=0.0)
+    table = criticality(team, arithmetic(2), sim, AutoTransform(), seeds=[0])
+    # three agents, one turn each, two tasks: alone, writer, editor; nobody hears the archivist
+    assert Counting.turns == 3 * 3 * 2
+    assert dict(zip(table["agent"], table["drop"], strict=True)) == {
+        "writer": 1.0,
+        "editor": 1.0,
+        "archivist": 0.0,
+    }
+    assert table.iloc[-1]["edits"] == 0
 
 
 def test_a_defence_is_cut_rather_than_the_team():

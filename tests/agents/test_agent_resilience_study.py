@@ -1,6 +1,7 @@
 """The study, the command, traces and the page; nodes of LangGraph and AG2; an endpoint."""
 
 import asyncio
+import functools
 import json
 import re
 from importlib.util import find_spec
@@ -13,6 +14,7 @@ from practicum.agents.agent_resilience import (
     AutoInject,
     AutoTransform,
     ChatVoice,
+    RoutingFault,
     SimTeam,
     Topology,
     TraceMessage,
@@ -213,7 +215,7 @@ def test_a_model_gets_profiles_messages_and_warnings():
     run_resilience(
         Topology.from_name("linear"),
         arithmetic(1),
-        ChatVoice(FunctionChat(fn)),
+        ChatVoice(FunctionChat(fn), temperature=0.7),
         AutoTransform(),
         defence=("challenger", "inspector"),
         seeds=[4],
@@ -224,6 +226,10 @@ def test_a_model_gets_profiles_messages_and_warnings():
     assert {r.seed for r in asked} == {4}
     assert any(r.json_schema for r in asked)
     assert any("[analyst]\nSAFE 7" in r.messages[1]["content"] for r in asked)
+    # without chance every seed asks the same, and a cache answers it
+    asked.clear()
+    run_resilience(Topology.from_name("single"), arithmetic(1), FunctionChat(fn), seeds=range(3))
+    assert {r.seed for r in asked} == {None}
 
 
 @pytest.fixture
@@ -341,6 +347,40 @@ def test_wrapping_keeps_shapes():
     assert parts()["content"][0] != {"type": "text", "text": "It is 1"}
 
 
+def test_a_langgraph_command_and_what_says_nothing():
+    types = pytest.importorskip("langgraph.types")
+    inject = AutoInject(1.0, 1.0)
+    told = wrap(lambda: types.Command(update={"messages": ["It is 1"]}, goto="next"), inject)()
+    assert told.goto == "next"
+    assert told.update["messages"] != ["It is 1"]
+    node = wrap(lambda said: said, inject)
+    call = {"role": "assistant", "content": None, "tool_calls": [{"id": "1"}]}
+    for nothing in (None, [], {"messages": []}, types.Command(goto="next"), call):
+        assert node(nothing) == nothing
+    assert node.tampering.edits == 0
+
+
+def test_an_object_that_is_called_and_awaited():
+    class Node:
+        async def __call__(self):
+            return "It is 1"
+
+    assert asyncio.run(wrap(functools.partial(Node()), AutoInject(1.0, 1.0))()) != "It is 1"
+
+
+@pytest.mark.parametrize("fault", [AutoTransform(), RoutingFault(1.0)])
+def test_a_fault_that_does_not_act_on_messages_wraps_nothing(fault):
+    with pytest.raises(InputError, match=f"{type(fault).__name__} does not act on messages"):
+        wrap(lambda: "It is 1", fault)
+
+
+def test_a_trace_has_no_profiles_to_rewrite():
+    trace = [TraceMessage("t", 0, "a", ("b",), "It is 12")]
+    with pytest.raises(InputError, match="AutoTransform acts on neither"):
+        inject_trace(trace, AutoTransform(), "a")
+    assert inject_trace(trace, RoutingFault(1.0), "a")[0].receivers == ()
+
+
 # --- the command ---------------------------------------------------------------------------------
 
 
@@ -454,6 +494,20 @@ def test_the_command_refuses_in_plain_words(words, message):
     done = CliRunner().invoke(app, list(words))
     assert isinstance(done.exception, InputError)
     assert message in f"{done.exception} {done.exception.hint}"
+
+
+def test_a_long_run_tells_how_far_it_is(monkeypatch):
+    """Off a terminal in plain lines, each message once: 2 tasks, 1 seed, 2 arms."""
+    from practicum.agents.agent_resilience import command
+
+    monkeypatch.setattr(command, "SECONDS_BETWEEN_LINES", 0)
+    words = ["--tasks", "arithmetic:2", "--seeds", "1", "--topology", "single"]
+    done = CliRunner().invoke(app, ["run", *words])
+    told = [line for line in done.stderr.splitlines() if "messages" in line]
+    assert [line.split(",")[0] for line in told] == [f"{i} of 4 messages" for i in (1, 2, 3, 4)]
+    done = CliRunner().invoke(app, ["run", *words, "--defence", "inspector"])
+    assert "9 of at least 9 messages" in done.stderr  # 8 planned, and what the inspector asks
+    assert "\r" not in done.stderr
 
 
 @pytest.mark.slow

@@ -11,18 +11,15 @@ from hypothesis import strategies as st
 
 from practicum.errors import InputError
 from practicum.language.abstract_reasoning import TASKS, make_items, read_items, task_names
-from practicum.language.abstract_reasoning.items import (
+from practicum.language.abstract_reasoning.items import PAIRED, SYMBOLIC, base_items, item_record
+from practicum.language.abstract_reasoning.number_families import _days
+from practicum.language.abstract_reasoning.rules import (
     GENERATORS,
-    PAIRED,
-    SYMBOLIC,
     _official_wave,
-    base_items,
     is_subsequence,
-    item_record,
     to_base,
     wave,
 )
-from practicum.language.abstract_reasoning.solvers import _days
 
 
 def lines(task, n=40, shots=20, **options):
@@ -71,7 +68,7 @@ def test_bit_rules():
         else:
             a, name, b = parts
             assert answer == format(work[name](int(a, 2), int(b, 2)), "08b")
-    from practicum.language.abstract_reasoning.items import BITWISE, _bits, _shift
+    from practicum.language.abstract_reasoning.rules import BITWISE, _bits, _shift
 
     assert _bits(BITWISE["binary_and"](0b01000110, 0b00011111), 8) == "00000110"
     assert _bits(BITWISE["binary_not"](0b01110000, 0), 8) == "10001111"

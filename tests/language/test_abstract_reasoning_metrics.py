@@ -14,6 +14,7 @@ from practicum.language.abstract_reasoning import (
     detectable,
     extract,
     is_correct,
+    items_needed,
     make_items,
     mcnemar,
     paired_delta,
@@ -40,7 +41,13 @@ from practicum.language.abstract_reasoning.metrics import bootstrap_means, inter
         ("so \\boxed{12}.", None, "12"),
         ("4 + 8 = 12", None, "12"),
         ("12", None, "12"),
-        ("The answer is .", None, "The answer is"),
+        ("The answer is .", None, None),
+        ("The answer is \\boxed{12}.", "12", "12"),
+        ("The answer is \\(12\\).", "12", "12"),
+        ("The answer is:\n12.", None, "12"),
+        ("So the final answer is 12", None, "12"),
+        ("<think>The answer is 3.</think>The answer is 4.", "4", "4"),
+        ("<think>The answer is 3.</think>\n12", None, "12"),
     ],
 )
 def test_extraction(reply, strict, lenient):
@@ -99,7 +106,29 @@ def test_bad_input_of_readings():
 def test_a_constant_responder_has_no_delta():
     right = [np.array([1.0, 0, 0, 1]), np.array([0.0, 1, 1])]
     d = paired_delta(right, right)
-    assert (d.delta, d.low, d.high, d.p, d.lost, d.gained) == (0, 0, 0, 1.0, 0, 0)
+    assert (d.delta, d.p, d.lost, d.gained) == (0, 1.0, 0, 0)
+    # of seven items none flipped: a share of .41 may flip and not be seen once, 0.59^7 = .025
+    assert (d.low, d.high) == pytest.approx((-0.4096, 0.4096), abs=1e-4)
+    assert pytest.approx(0.025, abs=1e-4) == 0.5904**7
+
+
+def test_no_flip_among_few_items_does_not_promise_to_see_anything():
+    """The formula would say that a Delta of 0.00 had been seen."""
+    assert paired_delta([np.ones(12)], [np.ones(12)]).detectable == 0.5  # six of twelve
+    assert paired_delta([np.ones(4)], [np.ones(4)]).detectable == 1.0
+    assert items_needed(0.3) == 27
+    assert detectable(items_needed(0.05)) == pytest.approx(0.05, rel=1e-3)
+    with pytest.raises(InputError, match=r"delta=0\.5"):
+        items_needed(0.5, 0.3)
+
+
+def test_five_flips_of_five_are_no_evidence():
+    """The bootstrap of five equal numbers sees no spread; the exact test has p = 1/16."""
+    d = paired_delta([np.ones(5)], [np.zeros(5)])
+    assert d.p == 0.0625
+    assert d.low < 0 < d.high == 1
+    assert d.raw_interval == pytest.approx((0.025**0.2, 1))
+    assert d.mapped_interval == pytest.approx((0, 1 - 0.025**0.2))
 
 
 def test_a_raw_only_responder_loses_all_it_has():

@@ -1,5 +1,7 @@
 """Maps of symbols, and what exact solvers can and cannot know afterwards."""
 
+import itertools
+import random
 import warnings
 
 import numpy as np
@@ -17,19 +19,21 @@ from practicum.language.abstract_reasoning import (
     remap,
     solve,
 )
-from practicum.language.abstract_reasoning.items import GENERATORS, KINDS, PAIRED
-from practicum.language.abstract_reasoning.remap import apply_map, used_symbols
-from practicum.language.abstract_reasoning.solvers import (
-    base_arithmetic,
-    counting,
-    functions,
+from practicum.language.abstract_reasoning.items import KINDS, PAIRED
+from practicum.language.abstract_reasoning.list_families import (
     membership,
     order_statistics,
     ordering,
+    thresholds,
+)
+from practicum.language.abstract_reasoning.number_families import base_arithmetic, functions
+from practicum.language.abstract_reasoning.remap import apply_map, used_symbols
+from practicum.language.abstract_reasoning.rules import GENERATORS
+from practicum.language.abstract_reasoning.string_families import (
+    counting,
     place_read,
     pointwise,
     shifts,
-    thresholds,
 )
 
 
@@ -164,6 +168,50 @@ def test_families_say_when_several_answers_remain():
 def test_one_list_does_not_tell_minimum_from_maximum():
     found = order_statistics([(("[a, b, c]",), "a")], ("[b, c, d]",))
     assert {"b", "c", "d"} <= found
+
+
+def _all_orders(lists, applied, answered):
+    """What the query can be answered over every order of the symbols that fits the examples."""
+    symbols = sorted({s for values, limit in lists for s in (*values, *limit)})
+    found = set()
+    for order in itertools.permutations(symbols):
+        rank = {s: i for i, s in enumerate(order)}
+        *shown, asked = [applied(*line, rank) for line in lists]
+        if shown == answered:
+            found.add(asked)
+    return found
+
+
+def test_orders_agree_with_all_permutations():
+    """Sorting (with repetitions or without) and keeping what is larger, on random lists."""
+    rng = random.Random(1)
+
+    def written(values):
+        return "[" + ", ".join(values) + "]"
+
+    def kept(values, limit, rank):
+        return written([v for v in values if rank[v] > rank[limit]])
+
+    def in_order(values, limit, rank):
+        return written(sorted(values, key=rank.__getitem__))
+
+    def once(values, limit, rank):
+        return in_order(set(values), limit, rank)
+
+    for _ in range(150):
+        true = dict(zip(rng.sample("abcde", 5), range(5), strict=True))
+        lists = [(rng.choices("abcde", k=4), rng.choice("abcde")) for _ in range(4)]
+        for family, rules, two in (
+            (thresholds, [kept], True),
+            (ordering, [in_order, once], False),
+            (ordering, [once, in_order], False),
+        ):
+            lines = [(v, n if two else "") for v, n in lists]
+            answers = [rules[0](*line, true) for line in lines[:-1]]
+            args = [(written(v), n) if two else (written(v),) for v, n in lines]
+            found = family(list(zip(args[:-1], answers, strict=True)), args[-1])
+            possible = set().union(*(_all_orders(lines, rule, answers) for rule in rules))
+            assert found == possible or (None in found and len(possible) > 1), (lines, answers)
 
 
 def test_functions_need_enough_points():

@@ -68,8 +68,9 @@ class Program:
         the program's function. If it defines ``check(candidate)`` (HumanEval), that is called;
         otherwise its statements are the test. Arguments and results are numbers, strings, bytes,
         lists, tuples, dicts and sets; a list, dict or set that is an argument and was changed in
-        place is changed for the check too. Each argument crosses by itself: what two of them
-        share, or what the check holds on to of their inside, is not shared on the other side.
+        place, inside others too, is changed for the check. What arguments and result of one call
+        share is shared on the other side; between two calls the program's copies are its own. A
+        program that leaves while it is asked has failed, whatever the check catches.
     entry_point : str
         The name of the program's function; needed with a check.
     setup : str
@@ -214,6 +215,9 @@ class Sandbox:
             program = Program(program, stdin=stdin)
         if not isinstance(program, Program):
             raise SandboxError(f"a program is text or a Program, not a {type(program).__name__}")
+        for name, value in vars(program).items():
+            if not (isinstance(value, str) or (name == "check" and value is None)):
+                raise SandboxError(f"a program's {name} is text, not a {type(value).__name__}")
         if program.check is not None:
             if not program.entry_point.isidentifier():
                 raise SandboxError(
@@ -285,7 +289,7 @@ def _must_be_positive(limits: dict[str, float]) -> None:
 def _must_compile(what: str, text: str) -> None:
     try:
         compile(text, f"<{what}>", "exec", dont_inherit=True)
-    except (SyntaxError, ValueError) as error:
+    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
         raise SandboxError(f"the {what} is no Python: {error}") from error
 
 
@@ -372,8 +376,10 @@ def capabilities() -> dict[str, str]:
         return {"sandbox": f"missing: {why}"} | dict.fromkeys(
             ("files", "network", "processes", "limits"), nothing
         )
+    from practicum.sandbox._linux import other_user
+
     own = works[0] == "namespaces"
-    root = os.geteuid() == 0
+    root = other_user(65534) is not None
     return {
         "sandbox": "namespaces and seccomp" if own else "seccomp (no namespaces here)",
         "files": "Python's own, read only; a scratch folder in memory"

@@ -28,7 +28,11 @@ _sources: dict[str, str] = {}  # for tracebacks
 # --- values that cross ---------------------------------------------------------------------------
 
 
-def encode(value: Any) -> Any:
+# of one message: which lists, dicts and sets were met, in order; a second time they are a number
+Met = dict[int, tuple[int, Any]]
+
+
+def encode(value: Any, met: Met | None = None) -> Any:
     """A plain value as JSON can hold it; TypeError names the type that cannot cross."""
     if value is None or type(value) in (bool, str):
         return value
@@ -40,28 +44,40 @@ def encode(value: Any) -> Any:
         return {"c": [value.real.hex(), value.imag.hex()]}
     if type(value) is bytes:
         return {"b": value.hex()}
-    if isinstance(value, list):
-        return [encode(item) for item in value]
+    met = {} if met is None else met
+    if isinstance(value, (list, dict, set)):
+        if id(value) in met:
+            return {"r": met[id(value)][0]}
+        met[id(value)] = len(met), value
+        return _inside(value, met)
     if isinstance(value, tuple):
-        return {"t": [encode(item) for item in value]}
-    if isinstance(value, dict):
-        return {"d": [[encode(k), encode(v)] for k, v in value.items()]}
-    if isinstance(value, (set, frozenset)):
-        kind = "s" if isinstance(value, set) else "z"
-        return {kind: [encode(item) for item in value]}
+        return {"t": [encode(item, met) for item in value]}
+    if isinstance(value, frozenset):
+        return {"z": [encode(item, met) for item in value]}
     if isinstance(value, (bool, int, float, str)):  # subclasses: as what they are
         plain = next(t for t in (int, float, str) if isinstance(value, t))
         return encode(plain(value))
     raise TypeError(f"a {type(value).__name__} cannot be handed over to the check")
 
 
-def decode(value: Any) -> Any:
-    """What :func:`encode` wrote."""
+def _inside(value: Any, met: Met) -> Any:
     if isinstance(value, list):
-        return [decode(item) for item in value]
-    if not isinstance(value, dict):
+        return [encode(item, met) for item in value]
+    if isinstance(value, dict):
+        return {"d": [[encode(k, met), encode(v, met)] for k, v in value.items()]}
+    return {"s": [encode(item, met) for item in value]}
+
+
+def decode(value: Any, made: list[Any] | None = None) -> Any:
+    """What :func:`encode` wrote; `made` collects lists, dicts and sets in the order of `met`."""
+    if not isinstance(value, (list, dict)):
         return value
-    ((kind, inside),) = value.items()
+    made = [] if made is None else made
+    kind = "l" if isinstance(value, list) else next(iter(value))
+    if kind in EMPTY:
+        made.append(EMPTY[kind]())
+        return _fill(made[-1], value, made)
+    inside = value[kind]
     if kind in "ifcb":
         return {
             "i": lambda: int(inside, 16),
@@ -69,10 +85,24 @@ def decode(value: Any) -> Any:
             "c": lambda: complex(*map(float.fromhex, inside)),
             "b": lambda: bytes.fromhex(inside),
         }[kind]()
-    if kind == "d":
-        return {decode(k): decode(v) for k, v in inside}
-    container = {"t": tuple, "s": set, "z": frozenset}[kind]
-    return container(decode(item) for item in inside)
+    if kind == "r":
+        return made[inside]
+    return {"t": tuple, "z": frozenset}[kind](decode(item, made) for item in inside)
+
+
+EMPTY: dict[str, Callable[[], Any]] = {"l": list, "d": dict, "s": set}
+
+
+def _fill(into: Any, value: Any, made: list[Any]) -> Any:
+    if isinstance(into, list):
+        into.extend(decode(item, made) for item in value)
+    elif isinstance(into, dict):
+        for k, v in value["d"]:
+            key = decode(k, made)
+            into[key] = decode(v, made)
+    else:
+        into.update([decode(item, made) for item in value["s"]])
+    return into
 
 
 class Line:
@@ -268,11 +298,13 @@ def _flush() -> None:
 
 
 def _answer(target: Any, request: Any) -> Any:
-    args, kwargs = decode(request["args"]), decode(request["kwargs"])
+    made: list[Any] = []
+    args, kwargs = decode(request, made)
+    met = {id(container): (i, container) for i, container in enumerate(made)}
     try:
         value = target(*args, **kwargs)
-        changed = [_maybe(a) for a in args]
-        return {"value": encode(value), "args": changed, "cpu_s": time.process_time()}
+        now = [_maybe(container, met) for container in made]
+        return {"value": encode(value, met), "now": now, "cpu_s": time.process_time()}
     except BaseException as error:
         told = ending(error)
         if isinstance(error, SystemExit):
@@ -281,18 +313,19 @@ def _answer(target: Any, request: Any) -> Any:
         return {"raised": base, "ended": told}
 
 
-def _maybe(value: Any) -> Any:
-    """A list or dict that may have been changed in place, or nothing."""
-    if not isinstance(value, (list, dict, set)):
-        return None
+def _maybe(container: Any, met: Met) -> Any:
+    """What an argument, or a part of one, holds now; nothing where that cannot cross."""
+    before = len(met)
     try:
-        return encode(value)
+        return _inside(container, met)
     except TypeError:
+        while len(met) > before:
+            met.popitem()
         return None
 
 
-class Ended(Exception):
-    """The program told of its end instead of answering."""
+class Ended(BaseException):
+    """The program ended instead of answering; no test that expects an error may take it for one."""
 
 
 class Candidate:
@@ -300,24 +333,60 @@ class Candidate:
 
     def __init__(self, line: Line) -> None:
         self._line = line
-        self.told: Ending | None = None
+        self.over: Ending | None = None  # how the program ended, if it did
         self.cpu_s = 0.0  # of the program's process, by its own account
 
+    def begin(self) -> None:
+        """Wait until the program has run to the end of its definitions."""
+        first = self._receive()
+        if "ended" in first:
+            self._leave(first["ended"])
+
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        self._line.send({"args": encode(list(args)), "kwargs": encode(kwargs)})
-        answer = self._line.receive()
+        met: Met = {}
+        request = encode((args, kwargs), met)
+        try:
+            self._line.send(request)
+        except BrokenPipeError:
+            self._leave(None)
+        answer = self._receive()
         if "value" in answer:
             self.cpu_s = max(0.0, float(answer["cpu_s"]))
-            for mine, theirs in zip(args, answer.get("args", ())):
-                if theirs is not None:
-                    _update(mine, decode(theirs))
-            return decode(answer["value"])
-        self.told = answer["ended"]
-        kind = getattr(builtins, str(answer.get("raised")), None)
+            return self._taken(answer, [container for _, container in met.values()])
+        if "raised" not in answer:
+            self._leave(answer["ended"])
+        told = answer["ended"]
+        kind = getattr(builtins, str(answer["raised"]), None)
         if not (isinstance(kind, type) and issubclass(kind, Exception)):
-            raise Ended(self.told["reason"])
-        reason = self.told["reason"].partition(": ")[2]
-        raise _raised(kind, reason, self.told)
+            self._leave(told)
+        raise _raised(kind, told["reason"].partition(": ")[2], told)
+
+    def _receive(self) -> Any:
+        try:
+            return self._line.receive()
+        except EOFError:
+            self._leave(None)
+
+    def _leave(self, told: Any) -> NoReturn:
+        silent = {"status": "exited", "reason": "the program ended before its check"}
+        self.over = told if isinstance(told, dict) else silent
+        raise Ended
+
+    @staticmethod
+    def _taken(answer: Any, mine: list[Any]) -> Any:
+        """The result; arguments the program changed in place change for the check too."""
+        made, contents = list(mine), []
+        for container, now in zip(mine, answer["now"]):
+            empty = next(t for t in (list, dict, set) if isinstance(container, t))()
+            contents.append(None if now is None else _fill(empty, now, made))
+        value = decode(answer["value"], made)
+        for container, content in zip(mine, contents):
+            if content is None:
+                continue
+            container.clear()
+            add = container.extend if isinstance(container, list) else container.update
+            add(content)
+        return value
 
 
 def _raised(kind: type[Exception], reason: str, told: Ending) -> Exception:
@@ -329,15 +398,6 @@ def _raised(kind: type[Exception], reason: str, told: Ending) -> Exception:
     return error
 
 
-def _update(mine: Any, theirs: Any) -> None:
-    """Arguments the program changed in place change for the check too."""
-    if isinstance(mine, list) and isinstance(theirs, list):
-        mine[:] = theirs
-    elif isinstance(mine, (dict, set)) and isinstance(theirs, type(mine)):
-        mine.clear()
-        mine.update(theirs)
-
-
 def check(
     setup: str, tests: str, entry_point: str, line: Line, report: int, ticket: int
 ) -> NoReturn:
@@ -346,10 +406,7 @@ def check(
     candidate = Candidate(line)
 
     def action() -> None:
-        first = line.receive()
-        if "ended" in first:
-            candidate.told = first["ended"]
-            raise Ended(candidate.told["reason"])
+        candidate.begin()
         space = _namespace()
         exec(_compile(setup, "<setup>"), space)
         space[entry_point] = candidate
@@ -357,27 +414,29 @@ def check(
         if callable(space.get("check")):
             space["check"](candidate)
 
+    told: Ending = {"status": "passed", "reason": "", "code": 0}
     try:
         action()
-        told: Ending = {"status": "passed", "reason": "", "code": 0}
     except BaseException as error:
-        told = _failure(error, candidate)
+        told = _failure(error)
+    if candidate.over:  # even where the tests caught what was raised then
+        told = _told(candidate.over)
     _flush()
     _report(told, report, ticket, candidate.cpu_s)
 
 
-def _failure(error: BaseException, candidate: Candidate) -> Ending:
-    """Why a check was not passed; what the program told of itself cannot make it pass."""
-    told = candidate.told if isinstance(error, Ended) else getattr(error, "told", None)
-    if told:
-        status = str(told.get("status"))
-        known = status in ENDINGS and status != "passed"
-        return {
-            "status": status if known else "failed",
-            "reason": str(told.get("reason"))[:500],
-            "code": 1,
-        }
-    if isinstance(error, (EOFError, BrokenPipeError)):
-        return {"status": "exited", "reason": "the program ended before its check", "code": 1}
-    _tell_traceback(error)
+def _failure(error: BaseException) -> Ending:
+    """Why a check was not passed."""
+    if told := getattr(error, "told", None):
+        return _told(told)
+    if not isinstance(error, Ended):
+        _tell_traceback(error)
     return {**ending(error), "code": 1}
+
+
+def _told(told: Ending) -> Ending:
+    """What a program told of its end, which cannot make it pass."""
+    status = str(told.get("status"))
+    known = status in ENDINGS and status != "passed"
+    reason = str(told.get("reason"))[:500]
+    return {"status": status if known else "failed", "reason": reason, "code": 1}

@@ -191,6 +191,24 @@ def landlock(visible: Sequence[str]) -> None:
 # --- privileges ----------------------------------------------------------------------------------
 
 
+def other_user(wanted: int) -> int | None:
+    """Whom root can become, `wanted` if it can: None for others, and where there is only root.
+
+    Containers that were started without root, or with one user alone, know few users or none more.
+    """
+    if os.geteuid() != 0:
+        return None
+    ends = []
+    for name in ("uid_map", "gid_map"):
+        with open(f"/proc/self/{name}") as handle:
+            ranges = [tuple(map(int, line.split())) for line in handle]
+        ends.append(max(first + count for first, _, count in ranges))
+    with open("/proc/self/setgroups") as handle:
+        alone = handle.read().strip() == "deny"
+    user = min(wanted, *(end - 1 for end in ends))
+    return None if alone or user <= 0 else user
+
+
 def gain_nothing() -> None:
     """No capability that is not held now, not even by running another file; children inherit it."""
     for capability in range(64):

@@ -6,7 +6,9 @@ Standard library only, and little of it: the process that forks the programs loa
 from __future__ import annotations
 
 import _socket  # socket itself imports so much that every fork takes half as long again
+import errno
 import json
+import os
 import struct
 from typing import Any
 
@@ -45,7 +47,7 @@ class Wire:
     def receive_bytes(self) -> tuple[bytes, list[int]] | None:
         """As :meth:`receive`, for bytes."""
         while not self.waiting():
-            data, ancillary, *_ = self.channel.recvmsg(
+            data, ancillary, flags, _ = self.channel.recvmsg(
                 1 << 16, _socket.CMSG_SPACE(MOST_FDS * 4), CLOSE_ON_EXEC
             )
             if not data:
@@ -53,10 +55,18 @@ class Wire:
             self.bytes += data
             for *_, rights in ancillary:
                 self.fds += struct.unpack(f"{len(rights) // 4}i", rights)
+            if flags & _socket.MSG_CTRUNC:  # this process may open no more
+                raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
         size, n_fds = struct.unpack_from("!IB", self.bytes)
         data, fds = bytes(self.bytes[5 : 5 + size]), self.fds[:n_fds]
         del self.bytes[: 5 + size], self.fds[:n_fds]
         return data, fds
+
+    def close(self) -> None:
+        """Close the socket and the files that came with what was not asked for."""
+        self.channel.close()
+        while self.fds:
+            os.close(self.fds.pop())
 
     def waiting(self) -> bool:
         """Whether a whole message has arrived."""

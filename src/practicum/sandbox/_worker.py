@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import marshal
 import os
 import select
@@ -40,7 +41,7 @@ class Child:
     out: int
     err: int
     report: int
-    control: int
+    control: socket.socket
 
     def fit(self) -> bool:
         """Wait until it is locked in; false where somebody has ended it before.
@@ -51,14 +52,12 @@ class Child:
             It could not lock itself in.
         """
         try:
-            said = os.read(self.control, 1)
+            said = self.control.recv(1)
         except ConnectionError:
             said = b""
         if said:
             return True
         why = os.read(self.err, 1000).decode("utf-8", "replace").strip()
-        self.close()
-        os.close(self.control)
         if why:
             raise SandboxError(f"a program's process could not be locked in: {why}")
         return False
@@ -66,11 +65,12 @@ class Child:
     def start(self, job: Message, *fds: int) -> None:
         """Hand over what to run: the pipes to the other process of a check, and standard input."""
         # it has ended already if this fails, which is seen where that is waited for
-        with contextlib.suppress(OSError), socket.socket(fileno=self.control) as control:
-            Wire(control).send_bytes(marshal.dumps(job), *fds)
+        with contextlib.suppress(OSError), self.control:
+            Wire(self.control).send_bytes(marshal.dumps(job), *fds)
 
     def close(self) -> None:
-        """Let go of what it wrote."""
+        """Let go of what it wrote; one that waits for work ends with that."""
+        self.control.close()
         for fd in (self.out, self.err, self.report):
             os.close(fd)
 
@@ -122,7 +122,7 @@ class Worker:
                 start_new_session=True,  # Ctrl-C is ours to handle
             )
         self._finalize = weakref.finalize(
-            self, _end, self.process, self.channel, self.root, self.ready
+            self, _end, self.process, self.wire, self.root, self.ready
         )
         self.channel.settimeout(2 * PATIENCE_S)
         try:
@@ -146,12 +146,17 @@ class Worker:
         Raises
         ------
         SandboxError
-            Nothing holds the program, so it was not run.
+            Nothing holds the program, or this process has no more files to open, so it was not run.
         """
         try:
             return Run(self, job).outcome()
-        except OSError:
+        except OSError as error:
             self.close()
+            if error.errno in (errno.EMFILE, errno.ENFILE):
+                raise SandboxError(
+                    f"no more files can be opened here ({os.strerror(error.errno)})",
+                    "close some, use fewer workers, or raise the limit (ulimit -n)",
+                ) from error
             return {
                 "status": "killed",
                 "reason": "the sandbox's worker ended with it",
@@ -178,24 +183,32 @@ class Worker:
             self.hear()
         self.bury()
         taken: list[Child] = []
-        unfit = 0
-        while len(taken) < n:
-            while not self.ready:
-                self.hear()
-            child = self.ready.pop(0)
-            if child.fit():
-                if child.pid not in self.ends:
-                    taken.append(child)
-                    continue
+        try:
+            while len(taken) < n:
+                taken.append(self._fit_one())
+        except BaseException:
+            for child in taken:
                 child.close()
-                os.close(child.control)
-            unfit += 1
-            if unfit > MOST_UNFIT:
-                raise SandboxError("the processes for programs are ended as soon as they are made")
+            raise
         known = {child.pid for child in (*taken, *self.ready)}
         self.ends = {pid: end for pid, end in self.ends.items() if pid in known}
         self.left = {child.pid for child in taken}
         return taken
+
+    def _fit_one(self) -> Child:
+        """The next child that is locked in and alive."""
+        for _ in range(MOST_UNFIT):
+            while not self.ready:
+                self.hear()
+            child, kept = self.ready.pop(0), False
+            try:
+                kept = child.fit() and child.pid not in self.ends
+                if kept:
+                    return child
+            finally:
+                if not kept:
+                    child.close()
+        raise SandboxError("the processes for programs are ended as soon as they are made")
 
     def bury(self) -> None:
         """Have what is left of the last program ended, and wait for it."""
@@ -210,7 +223,9 @@ class Worker:
         if not told:
             raise ConnectionError("the worker is gone")
         if "made" in told:
-            self.ready.append(Child(told["made"], told["token"], *fds))
+            *written, control = fds
+            control = socket.socket(fileno=control)
+            self.ready.append(Child(told["made"], told["token"], *written, control))
         for pid, (status, spent) in told.get("ends", {}).items():
             self.ends[int(pid)] = status, spent
         ended = told.get("clean") and self.left <= self.ends.keys()
@@ -218,15 +233,12 @@ class Worker:
             self.left = set()
 
 
-def _end(
-    process: subprocess.Popen[bytes], channel: socket.socket, root: Any, ready: list[Child]
-) -> None:
-    channel.close()
+def _end(process: subprocess.Popen[bytes], wire: Wire, root: Any, ready: list[Child]) -> None:
+    wire.close()
     process.kill()
     process.wait()
     for child in ready:
         child.close()
-        os.close(child.control)
     root.cleanup()
 
 
@@ -263,7 +275,8 @@ class Run:
 
     def _start(self) -> None:
         job = self.job
-        stdin = [_in_memory(job["stdin"].encode())] if job["stdin"] else []
+        # what is no text in UTF-8 is the program's to stumble over
+        stdin = [_in_memory(job["stdin"].encode("utf-8", "surrogatepass"))] if job["stdin"] else []
         fds = [*stdin]
         try:
             if job["check"] is None:

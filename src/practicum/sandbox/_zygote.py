@@ -56,6 +56,7 @@ def main(fd: int) -> None:
     config, _ = wire.receive() or sys.exit(1)
     level = config["level"]
     sys.path += dict.fromkeys(config["packages"])
+    user = None if level == "none" else _linux.other_user(config["user"])
     try:
         words = USUAL if level == "namespaces" else f"{USUAL} {FURTHER}"
         for name in [*words.split(), *config["preload"]]:
@@ -63,11 +64,11 @@ def main(fd: int) -> None:
         if level == "namespaces":
             _enter_namespaces(config)
         elif level == "seccomp":
-            _enter_landlock(config)
+            _enter_landlock(config, user)
     except (OSError, ImportError) as error:
         wire.send({"error": f"{type(error).__name__}: {error}"})
         os._exit(1)
-    server = Server(wire, config)
+    server = Server(wire, config, user)
     _harness.rehearse()
     wire.send({"hello": True})
     gc.collect()
@@ -117,11 +118,11 @@ def _wait_for(pid: int) -> NoReturn:
     os._exit(os.waitstatus_to_exitcode(status) & 0xFF)
 
 
-def _enter_landlock(config: Message) -> None:
+def _enter_landlock(config: Message, user: int | None) -> None:
     """Without namespaces: Python's folders may be read; another user is what else hides files."""
     if _linux.landlock_version():
         _linux.landlock(_visible(config))
-    elif os.geteuid() != 0:
+    elif user is None:
         raise OSError("neither namespaces nor Landlock nor another user to become")
     os.chdir("/")
 
@@ -182,9 +183,10 @@ def _take_over(wire: Wire, server: Server) -> tuple[Message, list[int]]:
 class Server:
     """Keeps children ready, and buries them."""
 
-    def __init__(self, wire: Wire, config: Message) -> None:
+    def __init__(self, wire: Wire, config: Message, user: int | None) -> None:
         self.wire = wire
         self.config = config
+        self.user = user  # whom programs become, None: nobody else
         self.level: str = config["level"]
         if self.level != "none":
             self.filter = _linux.Filter(may_write=self.level == "namespaces")
@@ -293,11 +295,11 @@ class Server:
         if self.level == "none":
             os.setsid()
             return
-        if os.geteuid() == 0:  # the capabilities go with the user
+        if self.user is not None:  # the capabilities go with the user
             resource.setrlimit(resource.RLIMIT_NPROC, (256, 256))
             os.setgroups([])
-            os.setresgid(*[self.config["user"]] * 3)
-            os.setresuid(*[self.config["user"]] * 3)
+            os.setresgid(*[self.user] * 3)
+            os.setresuid(*[self.user] * 3)
         else:
             _linux.drop_capabilities()
         if self.level == "seccomp":  # in a namespace, everybody ends with process 1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -19,7 +20,7 @@ from practicum.models.chat.options import (
 from practicum.study.command import refuse_existing
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from practicum.agents.agent_resilience.faults import Fault
     from practicum.agents.agent_resilience.tasks import ProgramJudge, Task
@@ -54,8 +55,12 @@ FaultName = Annotated[
     Literal["autoinject", "autotransform", "routing", "none"],
     typer.Option(help="Messages made wrong, a profile rewritten, messages lost, or nothing."),
 ]
-Pm = Annotated[float, typer.Option("--pm", help="AutoInject: share of messages touched.")]
-Pe = Annotated[float, typer.Option("--pe", help="AutoInject: share of segments made wrong.")]
+Pm = Annotated[
+    float, typer.Option("--pm", min=0, max=1, help="AutoInject: share of messages touched.")
+]
+Pe = Annotated[
+    float, typer.Option("--pe", min=0, max=1, help="AutoInject: share of segments made wrong.")
+]
 ErrorKind = Annotated[
     Literal["semantic", "syntactic"], typer.Option("--errors", help="Of meaning or of form.")
 ]
@@ -68,11 +73,16 @@ Seeds = Annotated[int, typer.Option(min=1, help="Repetitions.")]
 Sensitivity = Annotated[
     float | None,
     typer.Option(
+        min=0,
+        max=1,
         help="Simulated reviewers: share of wrong answers noticed. Unset: they run the examples in "
-        "the documentation (programs), or notice 0.7 (other tasks)."
+        "the documentation (programs), or notice 0.7 (other tasks).",
     ),
 ]
-Skill = Annotated[float, typer.Option(help="Simulated writers: share of right first drafts.")]
+Skill = Annotated[
+    float, typer.Option(min=0, max=1, help="Simulated writers: share of right first drafts.")
+]
+SECONDS_BETWEEN_LINES = 10
 Force = Annotated[bool, typer.Option("--force", help="Overwrite files that are there.")]
 MaxCalls = Annotated[int, typer.Option(min=1, help="Of the model for one task, defences included.")]
 Unsafe = Annotated[
@@ -135,7 +145,7 @@ def run(
     asked = _tasks(tasks, grader)
     teams = [_team(word) for word in _words(topology)]
     guards = _words(defence)
-    _say_plan(tasks, asked, teams, seeds, guards, fault)
+    messages = _say_plan(tasks, asked, teams, seeds, guards, fault)
     voice, chat = _voice(
         llm,
         endpoint,
@@ -149,6 +159,7 @@ def run(
         concurrency,
         cache,
     )
+    voice.heard = _progress(messages, bool(guards))
     judge = _judge(voice, unsafe_no_sandbox)
     made = _fault(fault, pm, pe, errors, via, chat)
     results = []
@@ -231,6 +242,8 @@ def critical(
     voice, chat = _voice(
         llm, endpoint, model, sensitivity, skill, 0.0, 768, asked, api_key_env, concurrency, cache
     )
+    guards = _words(defence)
+    voice.heard = _progress(team.calls * len(asked) * seeds * (1 + len(team.agents)), bool(guards))
     judge = _judge(voice, unsafe_no_sandbox)
     made = _fault(fault, pm, pe, "semantic", "ast", chat)
     assert made is not None
@@ -240,7 +253,7 @@ def critical(
             asked,
             voice,
             made,
-            defence=_words(defence),
+            defence=guards,
             seeds=range(seeds),
             max_calls_per_task=max_calls,
             judge=judge,
@@ -594,7 +607,8 @@ def _say_plan(
     seeds: int,
     guards: Sequence[str],
     fault: str,
-) -> None:
+) -> int:
+    """What is asked, and how many messages that is without the defences."""
     kinds = ", ".join(sorted({t.grader if isinstance(t.grader, str) else "own" for t in tasks}))
     arms = (1 + bool(guards)) * (1 + (fault != "none"))
     calls = sum(t.calls for t in teams) * len(tasks) * seeds * arms
@@ -602,6 +616,29 @@ def _say_plan(
         f"{words}: {len(tasks)} tasks (grader {kinds}), {len(teams)} teams, {seeds} seeds, {arms} "
         f"arms: {calls:,} messages{', and what the defences ask' if guards else ''}."
     )
+    return calls
+
+
+def _progress(total: int, more: bool) -> Callable[[], None]:
+    """On a terminal one line that is written over, elsewhere a plain line now and then."""
+    import time
+
+    done, began = 0, time.monotonic()
+    told, terminal = began, sys.stderr.isatty()
+
+    def show() -> None:
+        nonlocal done, told
+        done += 1
+        now = time.monotonic()
+        if now - told < (0.2 if terminal else SECONDS_BETWEEN_LINES):
+            return
+        told = now
+        left = f", {(now - began) / done * (total - done):,.0f} s left" if not more else ""
+        words = f"{done:,} of {'at least ' * more}{max(total, done):,} messages{left}"
+        # a line that is written over has to cover the longer one before it
+        typer.echo(f"\r{words:<60}\r" if terminal else words, err=True, nl=not terminal)
+
+    return show
 
 
 def _points(interval: tuple[float, float, float]) -> str:

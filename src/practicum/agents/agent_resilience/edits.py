@@ -8,7 +8,7 @@ from __future__ import annotations
 import ast
 import random
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Literal
@@ -291,6 +291,11 @@ def break_syntax(line: str, rng: random.Random) -> tuple[str, str]:
     >>> break_syntax("x = (1)", random.Random(1))[1]
     'bracket'
     """
+    return rng.choice(_broken(line))
+
+
+def _broken(line: str) -> list[tuple[str, str]]:
+    """A line without one of what holds it together, and what that was."""
     code = line.rstrip()
     # brackets in strings and remarks hold nothing together
     masked = STRING.sub(lambda m: "_" * len(m[0]), line)
@@ -302,9 +307,7 @@ def break_syntax(line: str, rng: random.Random) -> tuple[str, str]:
     ]
     if line.startswith((" ", "\t")):
         choices.append((line[1:], "indent"))
-    if not choices:
-        choices.append((f"( {code}", "bracket"))
-    return rng.choice(choices)
+    return choices or [(f"( {code}", "bracket")]
 
 
 def corrupt_sentence(sentence: str, kind: Kind, rng: random.Random) -> tuple[str, str]:
@@ -415,8 +418,10 @@ def corrupt_lines(
 ) -> tuple[list[str], list[Edit]]:
     """A program with the chosen lines made wrong.
 
-    A semantic edit keeps the program parsing. A chosen line with nothing to mutate (``else:``, an
-    import) gets a misleading remark, so that every chosen line does change.
+    A semantic edit keeps the program parsing, a syntactic one does not: where leaving something out
+    of a line would not do that (in documentation), a bracket or quotes are put there. A line with
+    nothing to mutate (``else:``, an import) gets a misleading remark, so that every chosen line
+    does change.
 
     Parameters
     ----------
@@ -441,14 +446,32 @@ def corrupt_lines(
     _check_kind(kind)
     now, edits = list(lines), []
     whole = "\n".join(lines)
+    fine = kind != "placebo" and parses(whole)
     # edits stay on their line, so those of the text as it was serve for all
-    options = _mutations(whole) if kind == "semantic" and parses(whole) else None
+    options = _mutations(whole) if kind == "semantic" and fine else None
     for i in chosen:
-        after, operator = _corrupt_line(now, i, kind, draws(i), options)
+        if kind == "syntactic":
+            after, operator = _break_line((lines, now) if fine else (), now[i], i, draws(i))
+        else:
+            after, operator = _corrupt_line(now, i, kind, draws(i), options)
         if after != now[i]:
             edits.append(Edit(i, now[i], after, operator))
             now[i] = after
     return now, edits
+
+
+def _break_line(
+    programs: Sequence[list[str]], line: str, i: int, rng: random.Random
+) -> tuple[str, str]:
+    """The line so that none of the programs parses with it: the one as it was, the one so far."""
+    broken = _broken(line)
+    rng.shuffle(broken)
+    code = line.rstrip()
+    forced = [(f"( {code}", "bracket"), (f'{code} """', "quotes"), (f"{code} '''", "quotes")]
+    for after, operator in (*broken, *forced):
+        if not any(parses("\n".join([*p[:i], after, *p[i + 1 :]])) for p in programs):
+            return after, operator
+    return broken[0]
 
 
 def _corrupt_line(
@@ -460,8 +483,6 @@ def _corrupt_line(
 ) -> tuple[str, str]:
     if kind == "placebo":
         return f"{lines[i]}  # checked", "placebo"
-    if kind == "syntactic":
-        return break_syntax(lines[i], rng)
     if options is None:  # no program, or none that parses
         return corrupt_sentence(lines[i], "semantic", rng)
     here = [m for m in options if m.line == i]

@@ -107,6 +107,11 @@ class Fault:
         """Who receives a message of the faulty agent."""
         return tuple(receivers)
 
+    def idle(self, *places: str) -> bool:
+        """Whether a fault does nothing at these places, though it is one that does something."""
+        own = type(self)
+        return own is not Fault and all(getattr(own, p) is getattr(Fault, p) for p in places)
+
 
 # --- AutoInject ----------------------------------------------------------------------------------
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
@@ -558,11 +559,15 @@ class AgentResilienceStudy(Study):
         "placebo": Arm("control", "hierarchical; all lines touched, none made wrong"),
     }
     measures = {
-        "accuracy": Measure("accuracy with one faulty agent", "higher"),
+        "accuracy": Measure("accuracy with one faulty agent", "higher", bounds=(0.0, 1.0)),
         "drop": Measure("accuracy lost to the faulty agent", "lower"),
-        "defended": Measure("accuracy with the fault and both defences", "higher"),
-        "vanilla": Measure("accuracy without a fault", "higher"),
-        "calls": Measure("calls of the model for all tasks, no fault", "lower"),
+        "defended": Measure(
+            "accuracy with the fault and both defences", "higher", bounds=(0.0, 1.0)
+        ),
+        "vanilla": Measure("accuracy without a fault", "higher", bounds=(0.0, 1.0)),
+        "calls": Measure(
+            "calls of the model for all tasks, no fault", "lower", bounds=(0.0, math.inf)
+        ),
     }
     claims = {
         "R1": claim_hierarchy,

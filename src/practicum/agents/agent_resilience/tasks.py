@@ -18,8 +18,14 @@ from practicum.errors import InputError, MissingExtra
 from practicum.sandbox import Outcome, Program, Sandbox
 
 GRADERS = ("exact", "regex", "numeric", "choice", "python-tests")
-NUMBER = re.compile(r"-?\d[\d,]*(?:\.\d+)?(?:[eE][-+]?\d+)?|-?\.\d+")
-CHOICE = re.compile(r"\b\(?([A-Z])\)?(?![A-Za-z])")
+# a hyphen between two numbers or words is no sign
+NUMBER = re.compile(r"(?:(?<![\w)])-)?(?:\d[\d,]*(?:\.\d+)?(?:[eE][-+]?\d+)?|\.\d+)")
+CHOICE = re.compile(r"\b\(?([A-Z])\)?(?![A-Za-z'])")
+# a letter that is said to be the answer counts before one that stands in a sentence
+CHOSEN = re.compile(
+    r"(?i:answer|choice|option)(?i:\s+is)?(?:\s+(?i:option|choice))?\W{0,5}\b([A-Z])(?![A-Za-z'])"
+)
+PRONOUN = re.compile(r"\bI(?='|\s+[a-z])")
 FENCE = re.compile(r"```(?:[A-Za-z0-9_+-]*)[ \t]*\n(.*?)(?:```|\Z)", re.DOTALL)
 Grader = Callable[[str, "Task"], float]
 
@@ -92,7 +98,10 @@ def code_of(message: str) -> str:
 
 
 def extract_answer(message: str, task: Task) -> str:
-    """What of a message is the answer: a program, the last number, the last choice letter, or all.
+    """What of a message is the answer: a program, the last number, the letter chosen, or all.
+
+    The letter is the last that is called the answer, choice or option, else the last that stands
+    alone.
 
     Parameters
     ----------
@@ -112,10 +121,10 @@ def extract_answer(message: str, task: Task) -> str:
     if task.kind == "code":
         return code_of(message)
     if task.kind == "number":
-        found = NUMBER.findall(message)
+        found = NUMBER.findall(message.replace("\N{MINUS SIGN}", "-"))
         return found[-1].replace(",", "") if found else ""
     if task.kind == "choice":
-        found = CHOICE.findall(message)
+        found = CHOSEN.findall(message) or CHOICE.findall(PRONOUN.sub("", message))
         return found[-1] if found else ""
     return message.strip()
 

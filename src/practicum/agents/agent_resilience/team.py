@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import hashlib
+import math
 import random
 import warnings
 from collections import Counter
-from collections.abc import Generator, Iterable, Sequence
+from collections.abc import Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -194,6 +195,8 @@ class _Run:
         turns = self._affordable(turns)
         replies = yield from self._ask(turns)
         for i, reply in enumerate(replies):
+            if not reply.answered:
+                continue  # counted as that
             self.episode.counts["inspected"] += 1
             decision = inspection(reply.text)
             if decision is None:
@@ -386,7 +389,7 @@ class Result:
     @property
     def drop(self) -> Interval:
         """accuracy(vanilla) - accuracy(faulty), paired by task."""
-        return mean_interval(self.scores("vanilla") - self.scores("faulty"))
+        return difference_interval(self.scores("vanilla") - self.scores("faulty"))
 
     @property
     def recovery(self) -> Interval:
@@ -419,11 +422,14 @@ class Result:
 
 
 def mean_interval(values: pd.Series | np.ndarray) -> Interval:
-    """Mean with a 95 % bootstrap percentile interval over tasks.
+    """Mean score with its 95 % interval over tasks: the bootstrap's, exact where all are 0 or 1.
+
+    There the bootstrap sees no spread and would claim to be certain.
 
     Parameters
     ----------
     values : array of shape (tasks,)
+        Scores in [0, 1]; NaN is left out.
 
     Raises
     ------
@@ -432,18 +438,74 @@ def mean_interval(values: pd.Series | np.ndarray) -> Interval:
 
     Examples
     --------
-    >>> mean_interval(np.ones(5))
-    (1.0, 1.0, 1.0)
+    >>> [round(x, 3) for x in mean_interval(np.ones(5))]
+    [1.0, 0.478, 1.0]
     """
+    x = _finite(values)
+    if len(x) > 1 and x.min() == x.max() and x[0] in (0, 1):
+        unseen = _unseen(len(x))
+        return (0.0, 0.0, unseen) if x[0] == 0 else (1.0, 1 - unseen, 1.0)
+    return _bootstrap(x, 0.0)
+
+
+def difference_interval(values: pd.Series | np.ndarray) -> Interval:
+    """Mean difference of two scores of the same tasks, with its 95 % interval over tasks.
+
+    Where no task differs, or all by one whole point, as many tasks may do otherwise as can go
+    unseen in so many.
+
+    Parameters
+    ----------
+    values : array of shape (tasks,)
+        In [-1, 1]; NaN is left out.
+
+    Raises
+    ------
+    TypeError
+        The values are no numbers.
+
+    Examples
+    --------
+    >>> [round(x, 3) for x in difference_interval(np.zeros(100))]
+    [0.0, -0.036, 0.036]
+    """
+    x = _finite(values)
+    if len(x) > 1 and x.min() == x.max() and x[0] in (-1, 0, 1):
+        unseen = _unseen(len(x))
+        spans = {
+            -1: (-1.0, -1.0, 2 * unseen - 1),
+            0: (0.0, -unseen, unseen),
+            1: (1.0, 1 - 2 * unseen, 1.0),
+        }
+        return spans[int(x[0])]
+    return _bootstrap(x, -1.0)
+
+
+def _finite(values: pd.Series | np.ndarray) -> np.ndarray:
     x = np.asarray(values, dtype=float)
-    x = x[np.isfinite(x)]
+    return x[np.isfinite(x)]
+
+
+def _unseen(n: int) -> float:
+    """The largest share that goes unseen in n tasks once in 40 times: (1 - share)^n = 0.025."""
+    return 1 - 0.025 ** (1 / n)
+
+
+def _bootstrap(x: np.ndarray, least: float) -> Interval:
+    """Percentile interval, stretched by sqrt(n / (n - 1)): resampling understates the spread.
+
+    It ends where values do, at `least` and 1.
+    """
     if not len(x):
         return (np.nan, np.nan, np.nan)
-    if len(x) == 1:
-        return (float(x[0]), np.nan, np.nan)
-    picks = np.random.default_rng(0).integers(len(x), size=(2000, len(x)))
-    low, high = np.quantile(x[picks].mean(axis=1), [0.025, 0.975])
-    return (float(x.mean()), float(low), float(high))
+    mean, n = float(x.mean()), len(x)
+    if n == 1:
+        return (mean, np.nan, np.nan)
+    picks = np.random.default_rng(0).integers(n, size=(2000, n))
+    low, high = np.quantile(x[picks].mean(axis=1) - mean, [0.025, 0.975])
+    stretch = math.sqrt(n / (n - 1))
+    low, high = mean + stretch * float(low), mean + stretch * float(high)
+    return (mean, max(low, least), min(high, 1.0))
 
 
 def recovery(vanilla: float, faulty: float, defended: float) -> float:
@@ -478,6 +540,7 @@ def recovery_interval(vanilla: np.ndarray, faulty: np.ndarray, defended: np.ndar
     Parameters
     ----------
     vanilla, faulty, defended : arrays of shape (tasks,)
+        A task with a NaN in one of them is left out of all.
 
     Raises
     ------
@@ -490,10 +553,13 @@ def recovery_interval(vanilla: np.ndarray, faulty: np.ndarray, defended: np.ndar
     (1.0, 1.0, 1.0)
     """
     table = np.stack([vanilla, faulty, defended])
-    whole = float(recovery(*np.nanmean(table, axis=1)))
+    table = table[:, np.isfinite(table).all(axis=0)]
     n = table.shape[1]
+    if not n:
+        return (np.nan, np.nan, np.nan)
+    whole = float(recovery(*table.mean(axis=1)))
     picks = np.random.default_rng(0).integers(n, size=(2000, n))
-    means = np.nanmean(table[:, picks], axis=2)
+    means = table[:, picks].mean(axis=2)
     lost = means[0] - means[1]
     some = lost > 0
     if not some.all() or not np.isfinite(whole):
@@ -560,8 +626,7 @@ def run_resilience(
     (0, True)
     """
     faulty, seeds = _checked(topology, tasks, fault, faulty, defence, seeds, max_calls_per_task)
-    voice = llm if isinstance(llm, Voice) else ChatVoice(llm)
-    judge = judge or (voice.judge if isinstance(voice, SimTeam) else ProgramJudge())
+    voice, judge = _speaker(llm, judge)
     plain = Setting(faulty=faulty, max_calls=max_calls_per_task)
     guarded = replace(plain, defences=tuple(defence))
     arms = {"vanilla": plain}
@@ -571,15 +636,14 @@ def run_resilience(
         arms["vanilla, defended"] = guarded
     if defence and fault is not None:
         arms["defended"] = replace(guarded, fault=fault)
-    rows: list[dict[str, Any]] = []
-    threads = {}
-    by_id = {task.id: task for task in tasks}
+    frames, threads = [], {}
     for arm, setting in arms.items():
-        for (task, seed), episode in play(topology, tasks, seeds, setting, voice).items():
-            rows.append(_row(arm, by_id[task], seed, episode, judge))
+        done = play(topology, tasks, seeds, setting, voice)
+        frames.append(_frame(arm, done, tasks, judge))
+        for (task, seed), episode in done.items():
             if seed == seeds[0]:
                 threads[arm, task, seed] = episode.thread
-    frame = pd.DataFrame(rows).fillna(dict.fromkeys(COUNTS, 0))
+    frame = pd.concat(frames, ignore_index=True)
     notes = _notes(frame)
     for note in notes:
         warnings.warn(note, UserWarning, stacklevel=2)
@@ -602,6 +666,22 @@ COUNTS = (
     "injector_calls",
     "injector_failures",
 )
+
+
+def _speaker(llm: Chat | Voice, judge: ProgramJudge | None) -> tuple[Voice, ProgramJudge]:
+    voice = llm if isinstance(llm, Voice) else ChatVoice(llm)
+    return voice, judge or (voice.judge if isinstance(voice, SimTeam) else ProgramJudge())
+
+
+def _frame(
+    arm: str,
+    done: Mapping[tuple[str, int], Episode],
+    tasks: Sequence[Task],
+    judge: ProgramJudge,
+) -> pd.DataFrame:
+    by_id = {task.id: task for task in tasks}
+    rows = [_row(arm, by_id[task], seed, e, judge) for (task, seed), e in done.items()]
+    return pd.DataFrame(rows)
 
 
 def _row(arm: str, task: Task, seed: int, episode: Episode, judge: ProgramJudge) -> dict[str, Any]:
@@ -636,12 +716,15 @@ def _checked(
     if not kept:
         raise InputError("no seeds", "give at least one")
     name = topology.producer if faulty == "auto" else topology.agent(faulty).name
-    reach = any(name == a or nx.has_path(topology.graph, name, a) for a in topology.answers)
-    if fault is not None and not reach:
+    if fault is not None and not _reaches_answer(topology, name):
         raise InputError(
             f"topology {topology.name!r}: no path from the faulty agent {name!r} to the answer"
         )
     return name, kept
+
+
+def _reaches_answer(topology: Topology, name: str) -> bool:
+    return any(name == a or nx.has_path(topology.graph, name, a) for a in topology.answers)
 
 
 def _notes(frame: pd.DataFrame) -> list[str]:
@@ -678,6 +761,8 @@ def criticality(
 ) -> pd.DataFrame:
     """What it costs when each agent in turn is the faulty one: the most useful plot for an owner.
 
+    The team alone is run once, then once for every agent whose word can reach the answer.
+
     Parameters
     ----------
     topology, tasks, llm, fault, defence, seeds, max_calls_per_task, judge
@@ -701,25 +786,20 @@ def criticality(
     >>> table.iloc[0]["agent"]
     'checker'
     """
-    rows = []
-    seeds = list(seeds)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # an analyst that nobody can hurt has no edits to show
-        for agent in topology.agents:
-            result = run_resilience(
-                topology,
-                tasks,
-                llm,
-                fault,
-                faulty=agent.name,
-                defence=defence,
-                seeds=seeds,
-                max_calls_per_task=max_calls_per_task,
-                judge=judge,
-            )
-            arm = "defended" if defence else "faulty"
-            drop, low, high = mean_interval(result.scores("vanilla") - result.scores(arm))
-            edits = result.injected_edits[arm]
-            rows.append((agent.name, agent.role, drop, low, high, edits))
+    rows, guards = [], tuple(defence)
+    _, seeds = _checked(topology, tasks, None, "auto", guards, seeds, max_calls_per_task)
+    voice, judge = _speaker(llm, judge)
+
+    def scores(setting: Setting) -> tuple[pd.Series, int]:
+        frame = _frame("", play(topology, tasks, seeds, setting, voice), tasks, judge)
+        return frame.groupby("task", sort=False)["score"].mean(), int(frame["edits"].sum())
+
+    alone, _ = scores(Setting(max_calls=max_calls_per_task))
+    for agent in topology.agents:
+        spans, edits = (0.0, 0.0, 0.0), 0
+        if _reaches_answer(topology, agent.name):  # else nothing it says can matter
+            after, edits = scores(Setting(fault, guards, agent.name, max_calls_per_task))
+            spans = difference_interval(alone - after)
+        rows.append((agent.name, agent.role, *spans, edits))
     table = pd.DataFrame(rows, columns=["agent", "role", "drop", "low", "high", "edits"])
     return table.sort_values("drop", ascending=False, kind="stable").reset_index(drop=True)

@@ -205,7 +205,7 @@ def inject_trace(
     Raises
     ------
     InputError
-        The trace has no such sender.
+        The trace has no such sender; or the fault acts on profiles alone, which a trace has not.
 
     Examples
     --------
@@ -214,6 +214,12 @@ def inject_trace(
     >>> inject_trace(trace, AutoInject(1.0, 1.0), "a")[0].original
     'It is 12'
     """
+    if fault.idle("message", "route"):
+        raise InputError(
+            f"{type(fault).__name__} acts on neither messages nor who gets them: a recorded trace "
+            "would stay as it is",
+            "use AutoInject or RoutingFault",
+        )
     senders = sorted({m.sender for m in messages})
     if faulty not in senders:
         close = difflib.get_close_matches(faulty, senders, n=1)

@@ -144,6 +144,8 @@ class Voice(ABC):
     ----------
     name : str
         For reports.
+    heard : callable, optional
+        Called after every reply, to show how far a run is.
 
     Examples
     --------
@@ -156,6 +158,7 @@ class Voice(ABC):
     """
 
     name: str
+    heard = None
 
     @abstractmethod
     def say(self, turns: Sequence[Turn]) -> list[Reply]:
@@ -179,7 +182,8 @@ class ChatVoice(Voice):
     max_tokens : int
         Of a reply.
     temperature : float
-        Above 0, every seed gives another answer.
+        Above 0, every seed gives another answer; at 0 equal requests are one, whatever the seed,
+        which a cached model answers once.
 
     Raises
     ------
@@ -203,8 +207,13 @@ class ChatVoice(Voice):
     def say(self, turns: Sequence[Turn]) -> list[Reply]:
         """One batch to the model: it answers as many at once as it can."""
         requests = [self.request(turn) for turn in turns]
+        replies: dict[int, Reply] = {}
         try:
-            return self.chat.replies(requests)
+            for place, reply in self.chat.arrivals(requests):
+                replies[place] = reply
+                if self.heard:
+                    self.heard()
+            return [replies[place] for place in range(len(requests))]
         except ChatError as error:
             raise self._naming(error, turns, requests) from error
 
@@ -246,7 +255,7 @@ class ChatVoice(Voice):
             messages,
             max_tokens=self.max_tokens,
             temperature=self.temperature,
-            seed=turn.seed,
+            seed=turn.seed if self.temperature > 0 else None,
             json_schema=INSPECTION if turn.purpose == "inspect" else None,
         )
 
@@ -337,7 +346,12 @@ class SimTeam(Voice):
 
     def say(self, turns: Sequence[Turn]) -> list[Reply]:
         """Replies by role."""
-        return [Reply(self._answer(turn)) for turn in turns]
+        replies = []
+        for turn in turns:
+            replies.append(Reply(self._answer(turn)))
+            if self.heard:
+                self.heard()
+        return replies
 
     def close(self) -> None:
         """End the sandbox."""

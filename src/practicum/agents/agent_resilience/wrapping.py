@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import copy
+import dataclasses
 import functools
 import inspect
 import random
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 from practicum.agents.agent_resilience.faults import Fault, Injection, TaskKind
@@ -33,7 +34,7 @@ class Tampering:
     Raises
     ------
     InputError
-        A message has a shape in which no text is found.
+        The fault does not act on messages; or a message has a shape in which no text is found.
 
     Examples
     --------
@@ -46,6 +47,11 @@ class Tampering:
     def __init__(
         self, fault: Fault, kind: TaskKind = "prose", seed: int = 0, key: str | None = None
     ) -> None:
+        if fault.idle("message"):
+            raise InputError(
+                f"{type(fault).__name__} does not act on messages: it would do nothing here",
+                "use AutoInject, or a Fault of your own with a method message",
+            )
         self.fault, self.kind, self.key = fault, kind, key
         self.rng = random.Random(seed)
         self.injections: list[Injection] = []
@@ -65,6 +71,8 @@ class Tampering:
         """The message with its text changed; the original object is left alone."""
         if isinstance(message, str):
             return self.text(message)
+        if message is None or (isinstance(message, (list, tuple)) and not message):
+            return message  # nothing was said: a call of a tool, a node without an update
         if isinstance(message, Mapping):
             key = self._key(message)
             inner = message[key]
@@ -73,11 +81,13 @@ class Tampering:
             else:
                 inner = self(inner)
             return {**message, key: inner}
-        if isinstance(message, (list, tuple)) and message:
+        if isinstance(message, (list, tuple)):
             # a node returns what it adds to the thread: the last is its own word
             return type(message)([*message[:-1], self(message[-1])])
         if isinstance(getattr(message, "content", None), (str, list)):
             return self._object(message)
+        if dataclasses.is_dataclass(message) and hasattr(message, "update"):  # LangGraph's Command
+            return dataclasses.replace(message, update=self(message.update))  # type: ignore[type-var]
         raise InputError(
             f"a message of type {type(message).__name__} has no text to corrupt",
             "a message is a string, a mapping, a list, or has an attribute content",
@@ -128,9 +138,9 @@ def wrap(
 ) -> Callable[..., Any]:
     """A function that answers like ``node``, with the fault in what it returns.
 
-    Works for plain functions, coroutines, LangGraph nodes (``state -> update``) and AutoGen's
-    ``process_message_before_send`` hooks. The wrapped function has the attribute ``tampering``:
-    its ``edits`` say whether the fault has landed at all.
+    Works for plain functions, coroutines, LangGraph nodes (``state -> update``, or a ``Command``)
+    and AutoGen's ``process_message_before_send`` hooks. The wrapped function has the attribute
+    ``tampering``: its ``edits`` say whether the fault has landed at all.
 
     Parameters
     ----------
@@ -146,7 +156,7 @@ def wrap(
     Raises
     ------
     InputError
-        (When called) no text is found in what the node returns.
+        The fault does not act on messages; (when called) no text is found in what the node returns.
 
     Examples
     --------
@@ -156,17 +166,22 @@ def wrap(
     (True, 1)
     """
     tampering = Tampering(fault, kind, seed, key)
+
+    async def awaited(said: Awaitable[Any]) -> Any:
+        return tampering(await said)
+
     if inspect.iscoroutinefunction(node):
 
         @functools.wraps(node)
         async def wrapped(*args: Any, **kwargs: Any) -> Any:
-            return tampering(await node(*args, **kwargs))
+            return await awaited(node(*args, **kwargs))
 
     else:
 
         @functools.wraps(node)
         def wrapped(*args: Any, **kwargs: Any) -> Any:
-            return tampering(node(*args, **kwargs))
+            said = node(*args, **kwargs)
+            return awaited(said) if inspect.isawaitable(said) else tampering(said)
 
     wrapped.tampering = tampering  # type: ignore[attr-defined]
     return wrapped

@@ -47,6 +47,7 @@ __getattr__, __dir__, __all__ = lazy_loader.attach(
             "Delta",
             "aggregates",
             "detectable",
+            "items_needed",
             "mcnemar",
             "paired_delta",
             "published",

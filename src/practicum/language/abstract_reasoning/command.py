@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 from pydantic import Field
@@ -20,6 +20,8 @@ from practicum.models.chat.options import (
 from practicum.study.command import refuse_existing
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from practicum.language.abstract_reasoning.evaluation import AbstractReport
     from practicum.language.abstract_reasoning.items import Item
 
@@ -44,6 +46,7 @@ Reading = Annotated[
         "endings too, official is the published expression."
     ),
 ]
+SECONDS_BETWEEN_LINES = 10
 Force = Annotated[bool, typer.Option("--force", help="Overwrite files that are there.")]
 
 
@@ -229,7 +232,11 @@ def power(
 
     Example: practicum use abstract-reasoning power --sets 14 --items 24
     """
-    from practicum.language.abstract_reasoning.metrics import detectable, standard_error
+    from practicum.language.abstract_reasoning.metrics import (
+        detectable,
+        items_needed,
+        standard_error,
+    )
 
     m = sets * n
     typer.echo(
@@ -243,8 +250,10 @@ def power(
         f"examples, roughly {prompts * (60 + 50 * shots) / 1e6:.1f} million prompt tokens."
     )
     for target in (0.05, 0.1, 0.2):
-        needed = round(m * (detectable(m, discordance) / target) ** 2)
-        typer.echo(f"To see a Delta of {target:g}: {max(needed, 1):,} items.")
+        if target <= discordance:
+            typer.echo(
+                f"To see a Delta of {target:g}: {items_needed(target, discordance):,} items."
+            )
 
 
 # --- helpers -------------------------------------------------------------------------------------
@@ -339,14 +348,19 @@ def _asked(
 
 
 def _plan(asked: list[Item], forms: list[str], maps: int, path: Path | None) -> str:
-    from practicum.language.abstract_reasoning.metrics import detectable
+    from practicum.language.abstract_reasoning.metrics import FEWEST_FLIPS, detectable
 
     sets = len({item.task for item in asked})
+    seen = (
+        f"A Delta of {detectable(len(asked)):.2f} or more would be seen (80 % power, if 3 items in "
+        "10 flip)."
+    )
+    if len(asked) < FEWEST_FLIPS:
+        seen = f"Fewer than {FEWEST_FLIPS} items can tell no Delta from chance."
     where = f"of {path}" if path else f"of {sets} generated sets"
     return (
         f"Asking {len(asked)} items {where} as {', '.join(forms)}"
-        f"{f', {maps} maps each' if maps > 1 else ''}. A Delta of {detectable(len(asked)):.2f} or "
-        "more would be seen (80 % power, if 3 items in 10 flip)."
+        f"{f', {maps} maps each' if maps > 1 else ''}. {seen}"
     )
 
 
@@ -410,13 +424,22 @@ def _draw(report: AbstractReport, path: Path) -> None:
     typer.echo(f"Figures: {path}")
 
 
-def _progress() -> Any:
-    """One line that is written over, on a terminal."""
-    if not sys.stderr.isatty():
-        return None
+def _progress() -> Callable[[int, int], None]:
+    """On a terminal one line that is written over, elsewhere a plain line now and then."""
+    import time
+
+    began = told = time.monotonic()
+    terminal = sys.stderr.isatty()
 
     def show(done: int, total: int) -> None:
-        end = "\n" if done == total else ""
-        print(f"\r{done} of {total} replies", end=end, file=sys.stderr, flush=True)
+        nonlocal told
+        now, last = time.monotonic(), done == total
+        if not (terminal or last or now - told > SECONDS_BETWEEN_LINES):
+            return
+        told = now
+        left = f", {(now - began) / done * (total - done):,.0f} s left" if not last else ""
+        # a line that is written over has to cover the longer one before it
+        words = f"{done:,} of {total:,} replies{left}"
+        typer.echo(f"\r{words:<50}" if terminal else words, err=True, nl=last or not terminal)
 
     return show

@@ -558,8 +558,9 @@ WHAT = {"full": "all symbols", "operand": "the operands", "operator": "the opera
 
 def _delta_sentences(kind: str, d: Delta, dropped: int) -> list[str]:
     lead = (
-        f"{kind}: Gamma_raw {d.raw:.3f}, Gamma_{kind} {d.mapped:.3f}, Delta {d.delta:.3f} "
-        f"[{d.low:.3f}, {d.high:.3f}], p {d.p:.2g} on {d.items} items."
+        f"{kind}: Gamma_raw {d.raw:.3f}{_span(d.raw_interval)}, Gamma_{kind} {d.mapped:.3f}"
+        f"{_span(d.mapped_interval)}, Delta {d.delta:.3f}{_span((d.low, d.high))}, p {d.p:.2g} on "
+        f"{d.items} items."
     )
     said = [lead]
     if d.raw < FLOOR:
@@ -569,22 +570,30 @@ def _delta_sentences(kind: str, d: Delta, dropped: int) -> list[str]:
         )
     elif min(d.raw, d.mapped) > CEILING:
         said.append("Both are at the ceiling: harder items would tell more.")
-    elif d.low <= 0 <= d.high:
+    elif d.low <= 0 <= d.high or d.p > 0.05:
         said.append(
             f"No evidence of symbol dependence at this power (detectable: {d.detectable:.2f} "
             "or more)."
         )
     else:
+        verb = "costs" if d.delta > 0 else "gains"
+        share = f" ({100 * d.delta / d.raw:.0f} % of what it can do)" if d.delta > 0 else ""
         said.append(
-            f"Replacing {WHAT[kind]} costs {100 * d.delta:.1f} points of accuracy on the same "
-            f"items ({100 * (d.relative or 0):.0f} % of what it can do); {d.lost} of {d.items} "
-            f"items flipped from right to wrong, {d.gained} the other way."
+            f"Replacing {WHAT[kind]} {verb} {100 * abs(d.delta):.1f} points of accuracy on the "
+            f"same items{share}; {d.lost} of {d.items} items flipped from right to wrong, "
+            f"{d.gained} the other way."
         )
     if dropped:
+        share = dropped / (dropped + d.items)
         said.append(
-            f"{dropped} items dropped because the remapped examples do not determine the answer."
+            f"{dropped} items ({100 * share:.0f} %) dropped because the remapped examples do not "
+            f"determine the answer{'; more examples in each would' if share > 0.05 else ''}."
         )
     return said
+
+
+def _span(interval: tuple[float, float] | None) -> str:
+    return f" [{interval[0]:.3f}, {interval[1]:.3f}]" if interval else ""
 
 
 def compare_reports(
@@ -615,7 +624,7 @@ def compare_reports(
     >>> bool(compare_reports(*runs).loc["gamma raw", "difference"] > 0)
     True
     """
-    from practicum.language.abstract_reasoning.metrics import interval
+    from practicum.language.abstract_reasoning.metrics import paired_interval
 
     rng = rng or np.random.default_rng(0)
     key = ["task", "number", "kind", "map", "query"]
@@ -632,7 +641,8 @@ def compare_reports(
         parts = [g for _, g in frame.groupby("task", sort=False)]
         if parts:
             gaps = [(g["b"] - g["a"]).to_numpy() for g in parts]
-            low, high = interval(gaps, rng)
+            reach = 2 if name.startswith("delta") else 1  # differences of differences
+            low, high = (reach * end for end in paired_interval([g / reach for g in gaps], rng))
             means = [float(np.mean([g[side].mean() for g in parts])) for side in ("a", "b")]
             rows[name] = {
                 "a": means[0],

@@ -21,11 +21,13 @@ READINGS = ("strict", "lenient", "official")
 _ANSWER = re.compile(r"the answer is:?[ \t]*(.*?)(?:\.(?=\s|$)|\n|$)", re.IGNORECASE)
 _OFFICIAL = re.compile(r"The answer is (.*?)(?:\.\s|\.\n|$)")
 _OTHERS = (
+    re.compile(r"answer (?:is|would be):?\s*(.+?)(?:\.(?=\s|$)|\n|$)", re.IGNORECASE),
     re.compile(r"\\boxed\{(.*?)\}(?=\s|$|\.|\$)"),
     re.compile(r"(?:^|\n)\W*(?:final )?answer\W*:[ \t]*(.+?)\.?[ \t]*(?=\n|$)", re.IGNORECASE),
     re.compile(r"=[ \t]*([^=\n]+?)\.?[ \t]*$"),
 )
-_WRAPS = ("**", "`", '"', "'", "$", "<answer>", "</answer>")
+_WRAPS = ("**", "`", '"', "'", "$", "<answer>", "</answer>", "\\(", "\\)")
+_LATEX = re.compile(r"\\(?:boxed|text|mathrm|mathbf)\{(.*)\}")
 
 
 def extract(reply: str, reading: str = "strict") -> str | None:
@@ -36,8 +38,8 @@ def extract(reply: str, reading: str = "strict") -> str | None:
     reply : str
     reading : {"strict", "lenient", "official"}
         ``strict`` and ``lenient`` take the *last* answer (reasoning models recite the examples
-        first) and keep its sign; ``official`` takes the first and drops all punctuation but
-        ``. , { } [ ] -``.
+        first; what comes before ``</think>`` is not read) and keep its sign; ``official`` takes the
+        first and drops all punctuation but ``. , { } [ ] -``.
 
     Raises
     ------
@@ -59,6 +61,7 @@ def extract(reply: str, reading: str = "strict") -> str | None:
         found = _OFFICIAL.search(reply)
         kept = re.sub(r"[^\w\s\.,\{\}\[\]-]", "", found[1]).rstrip(".") if found else ""
         return kept or None
+    reply = reply.rpartition("</think>")[2]
     answers = [_clean(text) for text in _ANSWER.findall(reply)]
     answers = [text for text in answers if text]
     if answers or reading == "strict":
@@ -75,6 +78,8 @@ def _clean(text: str) -> str:
     for _ in range(3):  # **`12`**.
         for wrap in _WRAPS:
             text = text.removeprefix(wrap).removesuffix(wrap).strip()
+        if inside := _LATEX.fullmatch(text):
+            text = inside[1]
         text = text.removesuffix(".") if text.count(".") == 1 else text
     return text
 

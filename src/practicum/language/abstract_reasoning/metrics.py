@@ -23,6 +23,7 @@ from practicum.errors import InputError
 
 FLOOR, CEILING = 0.05, 0.98
 DRAWS = 2000
+FEWEST_FLIPS = 6  # all one way, before the exact McNemar test is below 5 %: 2 * 0.5**6
 AT_ONCE = 4_000_000  # items drawn anew in one array
 
 
@@ -47,6 +48,8 @@ class Delta:
     items : int
     detectable : float
         The smallest Delta seen with 80 % power at this size and rate of flips.
+    raw_interval, mapped_interval : (float, float), optional
+        95 % intervals of the two accuracies.
 
     Attributes
     ----------
@@ -70,6 +73,8 @@ class Delta:
     gained: int
     items: int
     detectable: float
+    raw_interval: tuple[float, float] | None = None
+    mapped_interval: tuple[float, float] | None = None
 
     @property
     def relative(self) -> float | None:
@@ -151,6 +156,76 @@ def interval(
     return centre + stretch * (float(low) - centre), centre + stretch * (float(high) - centre)
 
 
+def _certainty(items: int, level: float = 0.95) -> float:
+    """How rare an outcome may be that was not seen once, or that always was: exactly."""
+    return 1 - ((1 - level) / 2) ** (1 / items)
+
+
+def share_interval(
+    values: Sequence[Real[np.ndarray, "_"]], rng: np.random.Generator
+) -> tuple[float, float]:
+    """95 % interval of an accuracy; exact where all or none were right.
+
+    There the bootstrap sees no spread and would claim to be certain.
+
+    Parameters
+    ----------
+    values : sequence of arrays
+        In [0, 1], one number an item, an array for each set.
+    rng : numpy.random.Generator
+
+    Raises
+    ------
+    InputError
+        If a set is empty.
+
+    Examples
+    --------
+    >>> [round(x, 3) for x in share_interval([np.ones(5)], np.random.default_rng(0))]
+    [0.478, 1.0]
+    """
+    flat = np.concatenate(_checked(values))
+    if flat.min() == flat.max() and flat[0] in (0, 1):
+        missed = _certainty(len(flat))
+        return (0.0, missed) if flat[0] == 0 else (1 - missed, 1.0)
+    low, high = interval(values, rng)
+    return max(low, 0.0), min(high, 1.0)
+
+
+def paired_interval(
+    differences: Sequence[Real[np.ndarray, "_"]], rng: np.random.Generator
+) -> tuple[float, float]:
+    """95 % interval of a mean difference of two outcomes on the same items.
+
+    Where no item differs, either share of differing items may be as large as what is not seen once
+    in so many may be; where all differ the same way, the others.
+
+    Parameters
+    ----------
+    differences : sequence of arrays
+        In [-1, 1], one number an item, an array for each set.
+    rng : numpy.random.Generator
+
+    Raises
+    ------
+    InputError
+        If a set is empty.
+
+    Examples
+    --------
+    >>> [round(x, 3) for x in paired_interval([np.zeros(100)], np.random.default_rng(0))]
+    [-0.036, 0.036]
+    """
+    flat = np.concatenate(_checked(differences))
+    if flat.min() == flat.max() and flat[0] in (-1, 0, 1):
+        unseen, all_ = _certainty(len(flat)), float(flat[0])
+        if all_ == 0:
+            return -unseen, unseen
+        return (1 - 2 * unseen, 1.0) if all_ > 0 else (-1.0, 2 * unseen - 1)
+    low, high = interval(differences, rng)
+    return max(low, -1.0), min(high, 1.0)
+
+
 def mcnemar(lost: int, gained: int) -> float:
     """Exact McNemar test: under no effect a flip goes either way with equal chance.
 
@@ -205,7 +280,8 @@ def paired_delta(
     if [len(a) for a in before] != [len(a) for a in after]:
         raise InputError("raw and remapped results are not of the same items")
     differences = [a - b for a, b in zip(before, after, strict=True)]
-    low, high = interval(differences, rng or np.random.default_rng(0))
+    rng = rng or np.random.default_rng(0)
+    low, high = paired_interval(differences, rng)
     flat = np.concatenate(differences)
     lost, gained = int((flat > 0).sum()), int((flat < 0).sum())
     delta = float(np.mean([d.mean() for d in differences]))
@@ -221,6 +297,8 @@ def paired_delta(
         gained=gained,
         items=len(flat),
         detectable=detectable(len(flat), float((flat**2).mean())),
+        raw_interval=share_interval(before, rng),
+        mapped_interval=share_interval(after, rng),
     )
 
 
@@ -256,6 +334,9 @@ def standard_error(items: int, discordance: float, delta: float = 0.0) -> float:
 def detectable(items: int, discordance: float = 0.3, power: float = 0.8) -> float:
     """The smallest Delta that is told from none at 5 % with a given power.
 
+    Never less than six items that all flip one way, which the exact test needs; 1 where there are
+    not even six.
+
     Parameters
     ----------
     items : int
@@ -273,8 +354,37 @@ def detectable(items: int, discordance: float = 0.3, power: float = 0.8) -> floa
     """
     if not 0 < power < 1:
         raise InputError(f"power={power}: a share between 0 and 1")
-    reach = float(stats.norm.ppf(0.975) + stats.norm.ppf(power))
-    return reach * standard_error(items, discordance)
+    return min(1.0, max(_reach(power) * standard_error(items, discordance), FEWEST_FLIPS / items))
+
+
+def _reach(power: float) -> float:
+    """Standard errors between nothing and what is seen at 5 % with that power."""
+    return float(stats.norm.ppf(0.975) + stats.norm.ppf(power))
+
+
+def items_needed(delta: float, discordance: float = 0.3, power: float = 0.8) -> int:
+    """How many paired items it takes to tell a Delta from none at 5 %.
+
+    Parameters
+    ----------
+    delta, discordance, power : float
+
+    Raises
+    ------
+    InputError
+        If a number is out of range, or Delta is larger than the share of items that flip.
+
+    Examples
+    --------
+    >>> items_needed(0.05), items_needed(0.3)
+    (942, 27)
+    """
+    if not 0 < power < 1 or not 0 < delta <= discordance <= 1:
+        raise InputError(
+            f"delta={delta}, discordance={discordance}, power={power}: a power between 0 and 1, "
+            "and 0 < delta <= discordance <= 1"
+        )
+    return math.ceil(max(discordance * (_reach(power) / delta) ** 2, FEWEST_FLIPS / delta))
 
 
 # --- the published numbers -----------------------------------------------------------------------

@@ -538,8 +538,8 @@ class AbstractReasoningStudy(Study):
         "remapped": Arm("control", "the same, symbols drawn anew for every item"),
     }
     measures = {
-        "gamma_full": Measure("accuracy with all symbols replaced", "higher"),
-        "gamma_raw": Measure("accuracy with ordinary symbols", "higher"),
+        "gamma_full": Measure("accuracy with all symbols replaced", "higher", bounds=(0.0, 1.0)),
+        "gamma_raw": Measure("accuracy with ordinary symbols", "higher", bounds=(0.0, 1.0)),
         "delta": Measure("what replacing all symbols costs (Delta)", "lower"),
     }
     claims = {
