@@ -1,6 +1,7 @@
 """The embedding interface: known values, batching, the cache, the endpoint, bad texts."""
 
 import json
+import pickle
 import sqlite3
 import subprocess
 import sys
@@ -219,6 +220,47 @@ def test_folder_that_pools_otherwise_is_refused(tmp_path):
         FolderEncoder(tmp_path)
 
 
+def _folder(path, pooling=None, modules=(), **files):
+    for name in FolderEncoder.FILES:
+        (path / name).write_text("{}")
+    (path / "1_Pooling").mkdir()
+    (path / "1_Pooling" / "config.json").write_text(json.dumps(pooling or {}))
+    types = [{"type": f"sentence_transformers.models.{name}"} for name in modules]
+    (path / "modules.json").write_text(json.dumps(types))
+    for name, content in files.items():
+        (path / f"{name}.json").write_text(json.dumps(content))
+    return path
+
+
+@pytest.mark.parametrize("mode", ["cls", ["cls"]])
+def test_the_pooling_that_newer_versions_write_is_read(tmp_path, mode):
+    """sentence-transformers 6 names the mode; its folder is not one of the mean."""
+    assert FolderEncoder(_folder(tmp_path, {"pooling_mode": mode})).first_token
+
+
+@pytest.mark.parametrize("mode", ["lasttoken", ["cls", "mean"]])
+def test_other_poolings_of_newer_versions_are_refused(tmp_path, mode):
+    with pytest.raises(InputError, match="pools by"):
+        FolderEncoder(_folder(tmp_path, {"pooling_mode": mode}))
+
+
+def test_a_folder_with_a_further_layer_is_refused(tmp_path):
+    """Without its dense layer the vectors would be those of another model."""
+    modules = ("Transformer", "Pooling", "Dense", "Normalize")
+    with pytest.raises(InputError, match="Dense"):
+        FolderEncoder(_folder(tmp_path, {"pooling_mode_mean_tokens": True}, modules))
+
+
+def test_the_limit_is_the_tokenizers_where_the_folder_names_none(tmp_path):
+    """RoBERTa has 514 positions and takes 512 tokens."""
+    where = _folder(
+        tmp_path,
+        config={"max_position_embeddings": 514},
+        tokenizer_config={"model_max_length": 512},
+    )
+    assert FolderEncoder(where).max_tokens == 512
+
+
 # --- an endpoint ---
 
 
@@ -285,6 +327,33 @@ def test_endpoint_that_is_not_there_is_one_line(monkeypatch):
 def _client_without_retries(url):
     openai = pytest.importorskip("openai")
     return openai.OpenAI(base_url=url, api_key="none", max_retries=0, timeout=5)
+
+
+def test_endpoint_on_this_machine_is_asked_without_the_proxy(server, monkeypatch):
+    """A proxy of the environment cannot reach it."""
+    for name in ("http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY"):
+        monkeypatch.setenv(name, "http://127.0.0.1:9")
+    for name in ("no_proxy", "NO_PROXY"):
+        monkeypatch.delenv(name, raising=False)
+    assert embed(["a"], EndpointEncoder(server[0], "m"), cache=False).vectors.shape == (1, 2)
+
+
+def test_endpoint_goes_to_workers_after_it_was_asked(server, monkeypatch):
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-very-secret")
+    model = EndpointEncoder(server[0], "m")
+    first = embed(["a"], model, cache=False).vectors
+    text = pickle.dumps(model)
+    assert b"secret" not in text
+    assert (embed(["a"], pickle.loads(text), cache=False).vectors == first).all()
+
+
+def test_endpoint_that_repeats_the_key_does_not_bring_it_into_the_error(server, monkeypatch):
+    monkeypatch.setenv("OPENAI_API_KEY", "no such model")  # what this server's error says
+    with pytest.raises(PracticumError) as caught:
+        embed(["a"], EndpointEncoder(server[0], "absent"), cache=False)
+    assert "[key]" in caught.value.message
+    assert "no such model" not in str(caught.value)
+    assert caught.value.__cause__ is None
 
 
 @pytest.mark.parametrize("url", ["ftp://x/v1", "localhost", "http://user:word@host/v1"])

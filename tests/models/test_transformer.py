@@ -241,3 +241,13 @@ def test_a_stop_token_ends_a_row():
     assert torch.equal(
         rows, net.generate(tokens(6, 4, vocab=4), 40, temperature=1.0, stop=0, seed=0)
     )
+
+
+def test_a_network_that_has_generated_can_still_be_trained():
+    """On what it wrote; what it keeps for later was made without gradients."""
+    network = Decoder(DecoderConfig(vocab=4, d_model=16), seed=0)
+    with torch.inference_mode():
+        network(torch.tensor([[1, 2]]))
+    row = network.generate(torch.tensor([[1, 2]]), 9)
+    losses = train(network, lambda step: (row[:, :-1], row[:, 1:]), Training(steps=3, warmup=1))
+    assert np.isfinite(losses).all()

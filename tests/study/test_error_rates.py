@@ -27,7 +27,7 @@ def _one_bootstrap_a_sample(monkeypatch):
     """The same values are asked several questions; resample them once, and large ones less."""
     cached = functools.cache(lambda values: Sample(np.array(values)))
     Sample = evidence.Sample
-    monkeypatch.setattr(evidence, "Sample", lambda x: cached(tuple(np.asarray(x).tolist())))
+    monkeypatch.setattr(evidence, "Sample", lambda x, _: cached(tuple(np.asarray(x).tolist())))
     bootstrap = stats.bootstrap
 
     def fewer(data, *args, n_resamples, **kwargs):

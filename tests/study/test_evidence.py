@@ -500,9 +500,9 @@ def test_so_many_seeds_of_the_same_kind_would_decide(n):
 def test_the_nearer_the_threshold_the_more_seeds():
     x = draws(8)
     x = x - x.mean()
-    needed = [at_least(x, t).seeds_needed for t in (-0.4, -0.2, -0.1)]
+    needed = [at_least(x, t).seeds_needed for t in (-0.1, -0.05, -0.025)]
     assert needed == sorted(needed)
-    # the half-width shrinks as 1/sqrt(n): half the gap, four times the seeds
+    # far out the half-width shrinks as 1/sqrt(n): half the gap, four times the seeds
     assert needed[2] == pytest.approx(4 * needed[1], rel=0.02)
 
 
@@ -545,3 +545,108 @@ def test_a_verdict_says_what_was_measured_and_against_what():
     assert verdict.threshold == "at least 0.5"
     assert verdict.measured.startswith("0.912 [")
     assert needs_more("a GPU").measured == ""
+
+
+# --- bounds --------------------------------------------------------------------------------------
+
+
+def test_an_interval_is_shown_within_what_it_measures():
+    """Three accuracies: Student's interval with one degree of freedom leaves [0, 1]."""
+    x = [0.8, 0.9, 0.7]
+    free, bound = at_least(x, 0.5, "accuracy"), at_least(x, 0.5, "accuracy", bounds=(0, 1))
+    assert free.interval.high > 1
+    assert (bound.interval.low, bound.interval.high) == (max(0, free.interval.low), 1)
+    assert bound.sentence.startswith("accuracy is 0.8 [")
+    assert ", 1] over 3 values" in bound.sentence
+    assert (bound.status, bound.p) == (free.status, free.p)
+    assert bound.seeds_needed == free.seeds_needed
+
+
+def test_differences_of_what_has_bounds_have_theirs():
+    a, b = [0.9, 0.5, 0.8], [0.1, 0.4, 0.3]
+    verdict = greater_than(a, b, bounds=(0, 1))
+    assert (verdict.interval.low, verdict.interval.high) == (-1, 1)
+    assert less_than(b, a, bounds=(0, 1)).interval == verdict.interval
+    assert equivalent_within(a, b, 0.1, bounds=(0, math.inf)).interval.low < -1
+
+
+def test_a_value_outside_voids_the_bounds():
+    x = [0.8, 0.9, 1.1]
+    assert at_least(x, 0.5, bounds=(0, 1)).interval == at_least(x, 0.5).interval
+    assert bootstrap_interval(x, bounds=(0, 1)) == bootstrap_interval(x)
+
+
+def test_bounds_decide_nothing():
+    """A loss that is never negative is not thereby shown to be at least zero."""
+    x = [0.1, 0.0, 0.3]
+    assert at_least(x, 0.0, bounds=(0, math.inf)).status == at_least(x, 0.0).status == UNDECIDED
+
+
+# --- arms that say yes or no ---------------------------------------------------------------------
+
+
+def test_five_equal_answers_of_two_arms_do_not_fix_their_shares():
+    """Five times yes in both arms: either share may be 0.5 yet, and so may their difference."""
+    assert equivalent_within([1] * 5, [1] * 5, 0.1).status == UNDECIDED
+    assert greater_than([1] * 5, [0] * 5, 0.5).status == UNDECIDED
+    assert greater_than([1] * 5, [1] * 5).status == UNDECIDED
+    assert equivalent_within([0.3] * 5, [0.3] * 5, 0.1).status == R  # numbers, not answers
+    assert greater_than([1] * 20, [0] * 20, 0.5).status == R
+
+
+# --- a part that fails ---------------------------------------------------------------------------
+
+FAILS = at_least([-1.0, -1.1, -0.9, -1.0, -1.05], 0.0)
+OPEN = at_least([0.1, -0.1, 0.2, -0.2, 0.3], 0.0)
+
+
+@pytest.mark.parametrize("parts", [(FAILS, OPEN), (OPEN, FAILS)])
+def test_an_undecided_part_does_not_save_a_claim_whose_other_part_failed(parts):
+    whole = all_of(*parts)
+    assert whole.status == NOT
+    assert whole.p == pytest.approx(2 * FAILS.p)  # either part could have failed by luck
+    assert whole.seeds_needed is None
+    assert holm({"C1": whole})["C1"].status == NOT
+
+
+def test_a_violated_identity_needs_no_p_value():
+    whole = all_of(never(3, 10, "the identity"), OPEN)
+    assert whole.p is None
+    assert holm({"C1": whole})["C1"].status == NOT
+
+
+def test_where_all_parts_failed_the_largest_p_counts():
+    assert all_of(FAILS, at_least([-1.0, -2.0, -1.5, -1.2, -1.4], 0.0)).p < 0.05
+    weaker = at_least([-1.0, -2.0, -1.5, -1.2, -1.4], 0.0)
+    assert all_of(FAILS, weaker).p == max(FAILS.p, weaker.p)
+
+
+# --- p-values and intervals of rates -------------------------------------------------------------
+
+
+@pytest.mark.parametrize("n", [3, 6, 10, 30])
+@pytest.mark.parametrize("threshold", [0.05, 0.2, 0.5, 0.9])
+def test_the_p_value_of_a_rate_is_on_the_side_of_its_interval(n, threshold):
+    for k in range(n + 1):
+        for verdict in (rate(k, n, low=threshold), rate(k, n, high=threshold)):
+            assert (verdict.status == UNDECIDED) == (verdict.p >= 0.05)
+
+
+# --- as many as would decide, and not ten times as many ------------------------------------------
+
+
+@pytest.mark.parametrize(("n", "most"), [(3, 12), (5, 12), (8, 20)])
+def test_few_seeds_do_not_ask_for_far_too_many(n, most):
+    """t shrinks faster than 1/sqrt(n): at a gap of two standard errors 2 n or so will do."""
+    x = stats.norm.ppf((np.arange(n) + 0.5) / n)
+    verdict = at_least(x / stats.sem(x) + 2, 0.0)
+    assert verdict.status == UNDECIDED
+    assert n < verdict.seeds_needed <= most
+
+
+def test_the_answers_that_would_decide_a_rate():
+    """0.025^(1/n) > 0.99 from 368 on; a tenth more for luck."""
+    assert rate(5, 5, low=0.99).seeds_needed == math.ceil(1.1 * 368)
+    assert rate(5, 10, low=0.5).seeds_needed is None
+    needed = rate(8, 10, low=0.5).seeds_needed
+    assert rate(round(0.8 * needed), needed, low=0.5).status == R

@@ -86,3 +86,30 @@ def test_any_name_may_be_a_metric_or_a_parameter(name):
     assert as_metric.tidy().query("metric == @name").value.tolist() == [1.0]
     as_param = Results([Outcome(Trial("s", "d", "a", 0, ((name, 5),)), {"loss": 1.0})], Scale())
     assert len(as_param.tidy()) == 2
+
+
+def test_a_setting_that_one_arm_alone_has_more_of_pairs_with_nothing():
+    """The n=20 of ours has no counterpart; n=10 of theirs is no stand-in for it."""
+    results = Results(
+        [outcome("ours", s, n + s, n=n) for s in (0, 1) for n in (10, 20)]
+        + [outcome("theirs", s, s, n=10) for s in (0, 1)],
+        Scale(),
+    )
+    ours, theirs = results.paired("score", "ours", "theirs")
+    assert ours.tolist() == [10, 11]
+    assert theirs.tolist() == [0, 1]
+
+
+def test_an_arm_that_has_no_such_setting_is_everyones_counterpart():
+    results = Results(
+        [outcome("ours", 0, n, n=n) for n in (10, 20)] + [outcome("fixed", 0, 5.0)], Scale()
+    )
+    ours, fixed = results.paired("score", "ours", "fixed")
+    assert ours.to_dict() == {("d", 0, 10): 10, ("d", 0, 20): 20}
+    assert fixed.tolist() == [5.0, 5.0]
+
+
+@pytest.mark.parametrize("several", [range(2), np.arange(2), {0, 1}, frozenset({0, 1})])
+def test_where_takes_any_collection(results, several):
+    """One seed of theirs is 2; a range that were taken for one value would match nothing."""
+    assert len(results.where(seed=several)) == 3

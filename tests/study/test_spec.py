@@ -197,3 +197,16 @@ def test_a_metric_may_not_take_the_name_of_a_column(name):
     """It would overwrite the column in every table of results."""
     with pytest.raises(InputError, match=name):
         split_metrics(TRIAL, {name: 1.0})
+
+
+@pytest.mark.parametrize("value", [(3, 4), [3, 4], {"a": 1}, np.arange(2), object()])
+def test_a_parameter_that_the_store_cannot_give_back_is_refused(value):
+    """A tuple would come back as a list, which no table can group by."""
+    with pytest.raises(ValueError, match="parameter 'widths'"):
+        Lab("log").trial("d", "ours", 0, widths=value)
+
+
+@pytest.mark.parametrize("name", ["seconds", "dataset"])
+def test_a_parameter_does_not_take_the_name_of_a_column(name):
+    with pytest.raises((ValueError, TypeError), match=name):
+        Lab("log").trial("d", "ours", 0, **{name: 3})

@@ -532,3 +532,17 @@ def test_a_closed_store_may_be_moved(tmp_path):
     (tmp_path / "a.sqlite").rename(tmp_path / "b.sqlite")
     with Store(tmp_path / "b.sqlite") as store:
         assert store.count() == 1
+
+
+def test_a_connection_that_was_dropped_between_two_trials_is_opened_again(postgres_url):
+    """A trial of an hour is long enough for a firewall, or for a restart of the server."""
+    with Store(postgres_url) as store:
+        store.count()
+        others = "select pg_terminate_backend(pid) from pg_stat_activity where pid <> "
+        there = "pg_backend_pid() and datname = current_database()"
+        admin = sa.create_engine(store.url, poolclass=sa.NullPool)
+        with admin.begin() as db:
+            assert db.exec_driver_sql(others + there).all()
+        store.add([("a key", outcome())])
+        assert store.finished(["a key"]) == {"a key"}
+        store.end(store.begin("s", "verify", "cpu", {}, {}, ["a key"]), "done")

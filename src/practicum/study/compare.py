@@ -3,25 +3,23 @@
 from __future__ import annotations
 
 import inspect
-import math
 import re
 import sys
 import typing
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from pydantic import TypeAdapter, ValidationError
 
 from practicum.errors import InputError
 from practicum.study.evidence import (
-    LEVEL,
+    Differences,
     Interval,
-    Sample,
     binomial_interval,
     bootstrap_interval,
-    differences,
     number,
+    yes_or_no,
 )
 from practicum.study.results import Results
 from practicum.study.spec import Measure, Outcome, Study
@@ -188,52 +186,15 @@ def comparison(study: Study, results: Results) -> list[Row]:
 
 def mean_interval(measure: Measure, values: pd.Series) -> Interval:
     """Of the mean over seeds; exact where every value is a yes or a no."""
-    if _yes_or_no(values):
-        interval = binomial_interval(int(values.sum()), len(values))
-    else:
-        interval = bootstrap_interval(values)
-    return _clipped(interval, *_span(measure, values))
+    if yes_or_no(values):
+        return binomial_interval(int(values.sum()), len(values))
+    return bootstrap_interval(values, bounds=measure.span)
 
 
 def paired_difference(measure: Measure, a: pd.Series, b: pd.Series) -> tuple[float, Interval]:
     """The mean of ``a - b`` over the seeds that both have, and its interval."""
-    a, b = a.align(b, join="inner")
-    sample = Sample(differences(a, b))
-    if sample.constant and _yes_or_no(a) and _yes_or_no(b):
-        # equal differences have no spread to resample, yet five seeds leave either arm's rate open
-        return sample.mean, _exact_difference(sample)
-    low, high = _span(measure, a, b)
-    # shares differ by 1 at most
-    return sample.mean, _clipped(sample.interval(), low - high, high - low)
-
-
-def _exact_difference(sample: Sample) -> Interval:
-    """From the exact intervals of the shares of pairs that differ by +1 and by -1.
-
-    Each errs half as often as the whole may, so that the two together keep its level.
-    """
-    level = (1 + LEVEL) / 2
-    more = binomial_interval(int((sample.x == 1).sum()), sample.n, level)
-    less = binomial_interval(int((sample.x == -1).sum()), sample.n, level)
-    return replace(more, low=more.low - less.high, high=more.high - less.low, level=LEVEL)
-
-
-def _span(measure: Measure, *values: pd.Series) -> tuple[float, float]:
-    """Where the measure can lie; the whole line where a value says otherwise."""
-    low, high = measure.span
-    if all(_yes_or_no(v) for v in values):
-        low, high = max(low, 0.0), min(high, 1.0)
-    within = all(v.between(low, high).all() for v in values)
-    return (low, high) if within else (-math.inf, math.inf)
-
-
-def _clipped(interval: Interval, low: float, high: float) -> Interval:
-    """A few seeds make an interval wider than its measure: no accuracy lies at -6.8."""
-    return replace(interval, low=max(low, interval.low), high=min(high, interval.high))
-
-
-def _yes_or_no(values: pd.Series) -> bool:
-    return bool(values.isin((0, 1)).all())
+    sample = Differences(a, b, measure.span)
+    return sample.mean, sample.bounded()
 
 
 def _against(
@@ -260,7 +221,7 @@ def _against(
 
 def _rounding(a: pd.Series, b: pd.Series) -> bool:
     """Both arms are zero but for rounding; a "no" is an answer, and no number that was rounded."""
-    if _yes_or_no(a) and _yes_or_no(b):
+    if yes_or_no(a) and yes_or_no(b):
         return False
     return bool((a.abs() < ROUNDING).all() and (b.abs() < ROUNDING).all())
 

@@ -9,7 +9,7 @@ import numpy as np
 import plotly.graph_objects as go
 from scipy import stats
 
-from practicum.study.evidence import LEVEL, Values, bootstrap_interval
+from practicum.study.evidence import LEVEL, Bounds, Values, bootstrap_interval
 
 # Okabe & Ito's palette without its black and yellow, which one of the two themes would swallow
 PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#8C6BB1", "#7F7F7F")
@@ -81,6 +81,9 @@ def add_ribbon(
 ) -> None:
     """A line with its 95 % band over seeds.
 
+    On an axis that is logarithmic by then a band that reaches zero ends at a tenth of the smallest
+    value.
+
     Parameters
     ----------
     curves : array of shape (seeds, len(x))
@@ -99,6 +102,10 @@ def add_ribbon(
         half = stats.t.ppf((1 + LEVEL) / 2, n - 1) * stats.sem(curves, axis=0) if n > 1 else 0
         low, high = line - half, line + half
     place = dict(where or {})
+    axes = figure.get_subplot(**place) if place else figure.layout
+    if axes.yaxis.type == "log" and (curves > 0).any():
+        # plotly would leave out what has no logarithm and fill the rest to another shape
+        low = np.maximum(low, curves[curves > 0].min() / 10)
     if n > 1:
         figure.add_trace(
             go.Scatter(
@@ -134,14 +141,18 @@ def interval_bars(
     *,
     y: str = "",
     palette: Mapping[str, str] | None = None,
+    bounds: Bounds | None = None,
     **layout: Any,
 ) -> go.Figure:
-    """One dot a group with its 95 % bootstrap interval, and the values behind it."""
+    """One dot a group with its 95 % bootstrap interval, and the values behind it.
+
+    ``bounds`` end the intervals of what cannot leave them, an accuracy (0, 1).
+    """
     palette = palette or colours(groups)
     figure = new_figure(caption, y=y, **layout)
     for name, values in groups.items():
         x = np.asarray(values, dtype=float)
-        interval = bootstrap_interval(x)
+        interval = bootstrap_interval(x, bounds=bounds)
         finite = np.isfinite([interval.low, interval.high]).all()
         figure.add_trace(
             go.Box(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import Any
 
 import numpy as np
@@ -47,7 +47,7 @@ class Results:
         return len(self.outcomes)
 
     def where(self, **conditions: Any) -> Results:
-        """Only the trials whose columns have these values (a list: any of them)."""
+        """Only the trials whose columns have these values (a list, a range: any of them)."""
         keep = np.arange(len(self))
         if conditions and len(self):
             mask = np.ones(len(self), dtype=bool)
@@ -55,8 +55,9 @@ class Results:
                 if column not in self.frame:
                     mask[:] = False
                     continue
-                values = wanted if isinstance(wanted, list | tuple | set) else [wanted]
-                mask &= self.frame[column].isin(list(values)).to_numpy()
+                one = isinstance(wanted, str) or not isinstance(wanted, Collection | np.ndarray)
+                values = [wanted] if one else list(wanted)
+                mask &= self.frame[column].isin(values).to_numpy()
             keep = np.flatnonzero(mask)
         return Results([self.outcomes[i] for i in keep], self.scale)
 
@@ -70,22 +71,38 @@ class Results:
         Trials that do not have the metric are left out; one that returned NaN (it diverged) is not:
         averaging over the others would flatter its arm. Select the arm with ``arm=``.
         """
-        part = self.where(**conditions)
-        having = [i for i, o in enumerate(part.outcomes) if metric in o.metrics]
-        if not having:
-            return pd.Series(dtype=float, name=metric)
-        frame = part.frame.iloc[having]
-        varying = [p for p in part.params if frame[p].nunique(dropna=False) > 1]
-        return frame.set_index(["dataset", "seed", *varying])[metric].sort_index()
+        part = self._having(metric, **conditions)
+        return part._by_cell(metric, part._varying())
 
     def paired(self, metric: str, a: str, b: str, **conditions: Any) -> tuple[pd.Series, pd.Series]:
-        """The metric in arm ``a`` and in arm ``b`` on the cells both have finished."""
-        first = self.values(metric, arm=a, **conditions)
-        second = self.values(metric, arm=b, **conditions)
-        if first.empty or second.empty:
-            return first.iloc[:0], second.iloc[:0]
+        """The metric in arm ``a`` and in arm ``b`` on the cells both have finished.
+
+        A cell is a data set, a seed and the parameters that vary over the two arms; one that an
+        arm does not have at all does not tell its cells apart.
+        """
+        both = self._having(metric, arm=[a, b], **conditions)
+        parts = [both.where(arm=arm) for arm in (a, b)]
+        if not all(map(len, parts)):
+            empty = pd.Series(dtype=float, name=metric)
+            return empty, empty
+        varying = both._varying()
+        first, second = (
+            part._by_cell(metric, [p for p in varying if p in part.params]) for part in parts
+        )
         first, second = first.align(second, join="inner")
         return first, second
+
+    def _having(self, metric: str, **conditions: Any) -> Results:
+        part = self.where(**conditions)
+        return Results((o for o in part.outcomes if metric in o.metrics), self.scale)
+
+    def _varying(self) -> list[str]:
+        return [p for p in self.params if self.frame[p].nunique(dropna=False) > 1]
+
+    def _by_cell(self, metric: str, params: list[str]) -> pd.Series:
+        if not len(self):
+            return pd.Series(dtype=float, name=metric)
+        return self.frame.set_index(["dataset", "seed", *params])[metric].sort_index()
 
     def curves(self, name: str, **conditions: Any) -> np.ndarray:
         """The curve ``name`` of every matching trial, stacked: shape (trials, ...)."""

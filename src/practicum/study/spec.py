@@ -212,11 +212,17 @@ class Study(ABC):
             yield self.run(trial)
 
     def trial(self, dataset: str, arm: str, seed: int, **params: Any) -> Trial:
-        """A cell of this study; parameters are plain numbers, strings or booleans."""
+        """A cell of this study; parameters are plain numbers, strings or booleans, or None."""
         if arm not in self.arms:
             raise ValueError(f"{self.slug}: unknown arm {arm!r}; there are {', '.join(self.arms)}")
-        plain = ((name, _plain(value)) for name, value in sorted(params.items()))
-        return Trial(self.slug, dataset, arm, int(seed), tuple(plain))
+        plain = tuple((name, _plain(value)) for name, value in sorted(params.items()))
+        for name, value in plain:
+            if not isinstance(value, str | int | float | None):  # a tuple is stored as a list
+                kind = type(value).__name__
+                raise ValueError(f"{self.slug}: parameter {name!r} is {kind}; write it as text")
+            if name in COLUMNS:
+                raise ValueError(f"{self.slug}: a parameter cannot be called {name!r}")
+        return Trial(self.slug, dataset, arm, int(seed), plain)
 
     def data_fingerprint(self) -> str:
         """What the results depend on besides code: the user's file and options, or nothing."""

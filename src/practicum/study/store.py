@@ -24,7 +24,7 @@ import numpy as np
 import platformdirs
 import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql, sqlite
-from sqlalchemy.exc import SQLAlchemyError
+from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 
 from practicum.errors import StoreError
 from practicum.study.evidence import Interval, Verdict
@@ -220,6 +220,7 @@ class Store:
     @contextlib.contextmanager
     def _writing(self) -> Iterator[sa.Connection]:
         try:
+            self._revive()
             with self._write.begin():
                 yield self._write
         except SQLAlchemyError as error:
@@ -227,6 +228,17 @@ class Store:
                 f"cannot write to the store {self}: {_reason(error)}",
                 "what finished before is kept; free space or mend the database and run again",
             ) from error
+
+    def _revive(self) -> None:
+        """A firewall or a restart may drop a server's connection that is held through a trial."""
+        if self.engine.dialect.name == "sqlite":
+            return
+        try:
+            self._write.exec_driver_sql("SELECT 1")
+        except DBAPIError as error:
+            if not error.connection_invalidated:
+                raise
+        self._write.rollback()  # it opens anew with the next transaction
 
     # --- trials ----------------------------------------------------------------------------------
 

@@ -475,3 +475,49 @@ def test_a_key_given_for_its_variable_is_refused_and_not_repeated():
     with pytest.raises(InputError, match="not the name of an environment variable") as caught:
         OpenAIChat("http://127.0.0.1:1/v1", "m", api_key_env="sk-abc-123")
     assert "sk-abc-123" not in str(caught.value)
+
+
+# --- replies in other dialects -------------------------------------------------------------------
+
+
+def test_a_text_in_parts_is_put_together(faults, open_endpoint):
+    """Some endpoints answer with a list of parts, thinking aloud among them."""
+    parts = [
+        {"type": "thinking", "thinking": [{"type": "text", "text": "hm"}]},
+        {"type": "text", "text": "2 + 2 "},
+        {"type": "text", "text": "is 4"},
+    ]
+    faults.script.append(f.answer(parts))
+    assert open_endpoint().reply(QUESTION).text == "2 + 2 is 4"
+
+
+def failure(**error):
+    return lambda handler, _: f.reply(handler, 200, {"error": error})
+
+
+def test_an_error_sent_as_a_success_is_the_error_it_says(faults, open_endpoint):
+    """Routers answer 200 when the model behind them failed, and say so in the body."""
+    busy = failure(code=429, message="the provider is busy")
+    faults.script.extend([busy, failure(message="try again")])
+    chat = open_endpoint()
+    assert chat.reply(QUESTION).text == "4"
+    assert chat.retried == {"429": 1, "500": 1}
+    faults.otherwise = busy
+    assert "the provider is busy" in chat.reply(QUESTION).error
+
+
+def test_an_error_sent_as_a_success_that_will_not_pass_is_not_asked_again(faults, open_endpoint):
+    faults.otherwise = failure(code=402, message="no credits left")
+    with pytest.raises(ChatError, match="no credits left"):
+        open_endpoint().reply(QUESTION)
+    assert len(faults.seen) == 1
+
+
+def test_a_cost_without_token_counts_is_no_cost(faults, open_endpoint):
+    """An endpoint that counts no tokens is not free."""
+    uncounted = {**f.completion("4"), "usage": None}
+    faults.script.append(lambda handler, _: f.reply(handler, 200, uncounted))
+    with CachedChat(open_endpoint(price=(1.0, 2.0)), ":memory:") as chat:
+        chat.replies([Request(QUESTION), Request(QUESTION, seed=1), Request(QUESTION, seed=1)])
+        assert chat.report().uncounted == 1
+        assert str(chat.report()).endswith("; 1 reply came without a count of tokens")

@@ -31,8 +31,9 @@ class Report:
     Parameters
     ----------
     model : str
-    requests, from_cache, unanswered : int
-        All; those that cost nothing now; those without an answer after all retries.
+    requests, from_cache, unanswered, uncounted : int
+        All; those that cost nothing now; those without an answer after all retries; those whose
+        reply came without a count of its tokens, so that usage and cost lack them.
     usage, saved : Usage
         Tokens asked for now, and those that the cache made unnecessary.
     retried : mapping
@@ -59,6 +60,7 @@ class Report:
     seconds: float = 0.0
     cost: float | None = None
     cost_saved: float | None = None
+    uncounted: int = 0
 
     @property
     def hit_rate(self) -> float:
@@ -91,6 +93,9 @@ class Report:
         money = "" if self.cost is None else f"; cost {self.cost:,.4f}"
         if self.cost_saved:
             money += f", {self.cost_saved:,.4f} saved"
+        if self.uncounted and self.cost is not None:  # an endpoint that counts none is not free
+            replies = "1 reply" if self.uncounted == 1 else f"{self.uncounted:,} replies"
+            money += f"; {replies} came without a count of tokens"
         return f"{self.model}: {', '.join(said)}; {tokens}{money}".replace("%)", " %)")
 
 
@@ -179,6 +184,8 @@ class CountedChat(Chat):
                 requests=old.requests + 1,
                 from_cache=old.from_cache + reply.cached,
                 unanswered=old.unanswered + (reply.finish_reason == "error"),
+                uncounted=old.uncounted
+                + (reply.answered and not reply.cached and not reply.usage.total),
                 usage=old.usage if reply.cached else old.usage + reply.usage,
                 saved=old.saved + reply.usage if reply.cached else old.saved,
                 seconds=old.seconds + (0.0 if reply.cached else reply.latency_s),

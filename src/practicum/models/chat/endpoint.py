@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import difflib
-import ipaddress
 import json
 import os
 import random
@@ -18,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from practicum.errors import ChatError, InputError, MissingExtra
+from practicum.models._endpoints import is_loopback, without_key
 from practicum.models.chat._loop import LoopThread
 from practicum.models.chat.protocol import Chat, Reply, Request, Usage
 from practicum.models.chat.refusals import TRANSIENT, message_of, overflow, retry_after
@@ -225,7 +225,7 @@ class OpenAIChat(Chat):
 
     async def _connect(self) -> None:
         openai = _openai()
-        local = _is_loopback(self.base_url)
+        local = is_loopback(self.base_url)
         self._client = openai.AsyncOpenAI(
             base_url=self.base_url,
             api_key=self._key,
@@ -357,18 +357,31 @@ class OpenAIChat(Chat):
             said = self._cleaned(f"{error.__cause__ or error}") or "the connection was dropped"
             raise Trouble("connection", said, unreachable=unreachable) from None
         except openai.APIStatusError as error:
-            trouble = await self._refusal(error, request)
-            if trouble is None:
-                return await self._ask(request)
-            if trouble.cause == "content_filter":
-                return Reply("", finish_reason="content_filter", error=trouble.message)
-            raise trouble from None
+            return await self._refused(
+                error.status_code, error.body, error.response.headers, request
+            )
         try:
             found = json.loads(raw.http_response.content)
-            return reply_of(found, time.perf_counter() - started)
+            if not (isinstance(found, dict) and found.get("error") and not found.get("choices")):
+                return reply_of(found, time.perf_counter() - started)
         except (ValueError, LookupError, TypeError, AttributeError) as error:
             said = self._cleaned(f"the reply is not whole JSON of a chat completion ({error})")
             raise Trouble("truncated", said) from None
+        # routers answer 200 when the model behind them failed; the body then holds the status
+        code = str(found["error"].get("code")) if isinstance(found["error"], dict) else ""
+        status = int(code) if re.fullmatch("[45][0-9][0-9]", code) else 500
+        return await self._refused(status, found["error"], raw.headers, request)
+
+    async def _refused(
+        self, status: int, fields: Any, headers: Mapping[str, str], request: Request
+    ) -> Reply:
+        """The reply all the same, where the request could be put in other words."""
+        trouble = await self._refusal(status, fields, headers, request)
+        if trouble is None:
+            return await self._ask(request)
+        if trouble.cause == "content_filter":
+            return Reply("", finish_reason="content_filter", error=trouble.message)
+        raise trouble from None
 
     def _body(self, request: Request) -> dict[str, Any]:
         body: dict[str, Any] = {
@@ -390,7 +403,9 @@ class OpenAIChat(Chat):
             body["extra_body"] = self.extra_body
         return body
 
-    async def _refusal(self, error: openai.APIStatusError, request: Request) -> Trouble | None:
+    async def _refusal(
+        self, status: int, fields: Any, headers: Mapping[str, str], request: Request
+    ) -> Trouble | None:
         """What a status means; None where the same request may be asked at once in other words.
 
         Raises
@@ -398,11 +413,9 @@ class OpenAIChat(Chat):
         ChatError
             Nothing this object asks will be answered.
         """
-        status, fields = error.status_code, error.body
         said = self._cleaned(message_of(fields, f"status {status}"))
-        code = (
-            str(fields.get("code") or fields.get("type") or "") if isinstance(fields, dict) else ""
-        )
+        given = fields if isinstance(fields, dict) else {}
+        code = str(given.get("code") or given.get("type") or "")
         if over := overflow(fields, said):
             raise over.error(self.name, request.messages, said)
         if status in (401, 403):
@@ -412,10 +425,8 @@ class OpenAIChat(Chat):
         if status == 404 or re.search("model_not_found|invalid_model", code):
             raise await self._unknown_model(said)
         if status in TRANSIENT or status >= 500:
-            return Trouble(
-                str(status), f"{status}: {said}", wait_s=retry_after(error.response.headers)
-            )
-        if error.param == "max_tokens" and self._limit_name == "max_tokens":
+            return Trouble(str(status), f"{status}: {said}", wait_s=retry_after(headers))
+        if given.get("param") == "max_tokens" and self._limit_name == "max_tokens":
             self._limit_name = "max_completion_tokens"  # reasoning models know it by this name
             return None
         if "content_filter" in code:
@@ -475,9 +486,7 @@ class OpenAIChat(Chat):
         return self.api_key_env if shown else "that api_key_env names"
 
     def _cleaned(self, text: str) -> str:
-        """No server's message brings the key into an error or a log."""
-        key = os.environ.get(self.api_key_env, "").strip()
-        return text.replace(key, "[key]") if key else text
+        return without_key(text, self.api_key_env)
 
 
 def reply_of(body: Mapping[str, Any], latency_s: float) -> Reply:
@@ -501,12 +510,20 @@ def reply_of(body: Mapping[str, Any], latency_s: float) -> Reply:
     usage = body.get("usage") or {}
     tokens = (choice.get("logprobs") or {}).get("content")
     return Reply(
-        text=str(refused or message.get("content") or ""),
+        text=str(refused or _text_of(message.get("content"))),
         usage=Usage(int(usage.get("prompt_tokens") or 0), int(usage.get("completion_tokens") or 0)),
         finish_reason="content_filter" if refused else reason if reason in FINISHED else "stop",
         latency_s=latency_s,
         logprobs=tuple((t["token"], float(t["logprob"])) for t in tokens) if tokens else None,
     )
+
+
+def _text_of(content: Any) -> str:
+    """The text, which some endpoints send in parts, what was thought aloud among them."""
+    if isinstance(content, list):
+        parts = [part for part in content if isinstance(part, dict)]
+        return "".join(str(part["text"]) for part in parts if "text" in part)
+    return str(content or "")
 
 
 def response_format(schema: Mapping[str, Any]) -> dict[str, Any]:
@@ -549,14 +566,6 @@ def checked_url(base_url: str) -> str:
         )
     path = parts.path.rstrip("/").removesuffix("/chat/completions")
     return f"{parts.scheme}://{parts.netloc}{path}"
-
-
-def _is_loopback(url: str) -> bool:
-    host = urlsplit(url).hostname or ""
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"
 
 
 def _openai() -> Any:
