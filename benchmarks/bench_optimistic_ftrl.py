@@ -24,7 +24,7 @@ from practicum.optimize.optimistic_ftrl import (
     Simplex,
     run_parallel,
 )
-from practicum.optimize.optimistic_ftrl.study import scenario_costs
+from practicum.optimize.optimistic_ftrl.experiments import scenario_costs
 
 B, DIM, ROUNDS = 10_000, 10, 50
 REPEATS = 3

@@ -1,5 +1,6 @@
 """Logged control data from every kind of source, and what is refused, warned of or rebuilt."""
 
+import dataclasses
 import warnings
 from itertools import pairwise
 
@@ -11,7 +12,7 @@ from hypothesis import strategies as st
 from jaxtyping import install_import_hook
 
 with install_import_hook("practicum.data.offline", "beartype.beartype"):
-    import practicum.data.offline as offline
+    import practicum.data.offline  # noqa: F401
 from practicum.data.offline import OfflineDataset, read_offline
 from practicum.errors import InputError
 
@@ -102,7 +103,7 @@ def test_a_step_of_a_millionth_is_no_jump():
 )
 def test_actions_are_mapped_affinely_and_back(low, width, shares):
     data = made(actions=np.zeros((1200, 1)))
-    data = offline.replace(
+    data = dataclasses.replace(
         data, action_low=np.float32([low]), action_high=np.float32([low + width])
     )
     users = low + width * np.array(shares)[:, None]
@@ -242,7 +243,7 @@ def test_bad_input_nan_rows_are_refused_with_their_indices(what):
 
 
 def test_many_nan_rows_are_counted_and_some_named():
-    assert "... (1200 in all)" in refused(rewards=np.full(1200, np.nan)).message
+    assert "18, 19 and 1,180 more (counted" in refused(rewards=np.full(1200, np.nan)).message
 
 
 def test_bad_input_actions_outside_the_bounds():
@@ -648,3 +649,40 @@ def test_a_dataset_passes_through_and_a_frame_is_read():
     data = made()
     assert read_offline(data) is data
     assert read_offline(frame()).fingerprint == data.fingerprint
+
+
+def test_a_dictionary_as_d4rl_gives_it_is_read():
+    data = made()
+    given = {
+        "observations": data.observations, "actions": data.actions, "rewards": data.rewards,
+        "next_observations": data.next_observations, "terminals": data.terminals,
+        "timeouts": data.timeouts, "infos/qpos": [None], "metadata/algorithm": b"SAC",
+    }  # fmt: skip
+    assert read_offline(given).fingerprint == data.fingerprint
+    given["state_log"] = given.pop("observations")
+    with pytest.raises(InputError, match="observations is missing"):
+        read_offline(given)
+    named = read_offline(given, keys={"observations": "state_log"})
+    assert named.fingerprint == data.fingerprint
+
+
+def test_d3rlpys_own_object_is_read():
+    d3rlpy = pytest.importorskip("d3rlpy")
+    data = made()
+    theirs = d3rlpy.dataset.MDPDataset(
+        data.observations, data.actions, data.rewards, data.terminals.astype(np.float32),
+        timeouts=data.timeouts.astype(np.float32),
+    )  # fmt: skip
+    with pytest.warns(UserWarning, match="rebuilt"):
+        read = read_offline(theirs)
+    # its episodes hold no state beyond the last: cut-off ones lose a step
+    cut = int(data.timeouts.sum())
+    assert len(read) == len(data) - cut
+    assert read.terminals.sum() == data.terminals.sum()
+    assert len(read.episodes) == len(data.episodes)
+
+
+@pytest.mark.parametrize("source", [None, 3, [1, 2], np.zeros((3, 3))])
+def test_bad_input_what_is_no_log_at_all(source):
+    with pytest.raises(InputError, match="not read as logged control data"):
+        read_offline(source)

@@ -9,11 +9,13 @@ from practicum.games.auction_bne import (
     Beta,
     BidFunction,
     Uniform,
+    as_prior,
     best_response_distance,
     exploitability,
     fictitious_play,
     kernel_sums,
     make_game,
+    optimal_reserve,
     revenue,
     shoot,
     symmetric_equilibrium,
@@ -124,6 +126,30 @@ def test_revenue_equivalence(mechanism, n):
 
 
 # --- gradients -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("prior", "n", "reserve", "revenue"),
+    [  # v - (1 - F)/f is 2v - hi; revenues by hand
+        ("uniform:1,3", 2, 1.5, 1.6875),
+        ("uniform:0,1", 1000, 0.5, 999 / 1001),
+        ("uniform:2,3", 2, 2.0, 7 / 3),  # positive everywhere: no reserve helps
+    ],
+)
+def test_optimal_reserve(prior, n, reserve, revenue):
+    found = optimal_reserve(as_prior(prior), n)
+    assert found == pytest.approx((reserve, revenue), abs=2e-4)
+
+
+def test_optimal_reserve_earns_what_the_simulation_says():
+    best, earned = optimal_reserve(as_prior("beta:2,5"), 3)
+
+    def simulated(reserve):
+        return AuctionBNE("first_price", "beta:2,5", 3, reserve=reserve).fit().revenue()
+
+    assert simulated(best)["low"] < earned < simulated(best)["high"]
+    assert simulated(0.6 * best)["high"] < earned
+    assert simulated(1.4 * best)["high"] < earned
 
 
 def test_gradient_spot_value():
@@ -319,3 +345,9 @@ def test_a_flat_stretch_leaves_a_gain():
     smooth = BidFunction.of(Uniform(), lambda v: v * 2 / 3)
     gains = [exploitability(game, [f])["ex_ante"].iloc[0] for f in (steps, smooth)]
     assert gains[0] > 0.01 > 1e-6 > gains[1]
+
+
+def test_an_auction_says_what_it_is():
+    auction = AuctionBNE("first_price", ["uniform:0,1", "uniform:0,2"], [1, 3])
+    said = "AuctionBNE(first_price, 1 x uniform on [0, 1], 3 x uniform on [0, 2], method=auto)"
+    assert repr(auction) == said

@@ -71,6 +71,8 @@ def test_solve_with_a_reserve_shows_who_stays_out(tmp_path):
     )  # fmt: skip
     assert "no bid" in said
     assert "is sold in 75" in said
+    # n Q(u) u^(n-1) (1-u) + n (n-1) int Q (1-t) t^(n-2): 1/4 + 1/6 for two uniform bidders
+    assert "The reserve that earns most is 0.5: 0.4167 on average." in said
 
 
 def test_solve_for_two_priors_shoots(tmp_path):
@@ -102,6 +104,15 @@ def test_bids_that_were_recorded_are_not_what_solve_writes(prices, tmp_path, mon
     assert list(pd.read_csv("equilibrium.csv"))[:2] == ["value", "bid"]
 
 
+def test_values_that_were_recorded_are_not_what_values_writes(prices, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    before = prices.read_text()
+    pd.DataFrame({"bid": np.linspace(1, 60, 60)}).to_csv("bids.csv", index=False)
+    use("values", "bids.csv", "--bidders", 4)
+    assert prices.read_text() == before
+    assert list(pd.read_csv("estimated-values.csv")) == ["bid", "value"]
+
+
 def test_compare_lists_the_methods(tmp_path):
     out = tmp_path / "m.csv"
     said = use(
@@ -112,6 +123,8 @@ def test_compare_lists_the_methods(tmp_path):
     frame = pd.read_csv(out)
     assert len(frame) == 2 * (1 + 2 + 1)
     assert {"format", "n", "method", "seed", "l2", "exploitability", "seconds"} <= set(frame)
+    played = frame[frame["method"] == "fictitious"]["l2"]  # the formula is known: so is the error
+    assert ((played > 0) & (played < 0.05)).all()
 
 
 def test_bad_input_of_the_commands(prices, tmp_path):

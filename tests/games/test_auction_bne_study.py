@@ -115,6 +115,16 @@ def test_on_a_persons_values(tmp_path):
     trial = next(iter(made.trials(Scale("smoke"))))
     assert trial["n"] == 4
     assert np.isfinite(made.run(made.trial("v", "formula", 0, n=4, steps=5))["gain"])
+    with pytest.raises(InputError, match="all-pay auction is not supported"):
+        ApproximateBestResponse.on(
+            UserData.of([path]), column="a", format="all_pay", risk_aversion=0.5
+        )
+    averse = ApproximateBestResponse.on(
+        UserData.of([path]), column="a", bidders=3, risk_aversion=0.5
+    )
+    for arm in ("abr", "sm", "fictitious", "formula"):  # measured against the averse equilibrium
+        done = averse.run(averse.trial("v", arm, 0, n=3, steps=400 if arm == "abr" else 20))
+        assert done["error"] < {"abr": 0.02, "fictitious": 0.02, "formula": 1e-9}.get(arm, 1)
     with pytest.raises(InputError, match="n_bidders is 1"):
         ApproximateBestResponse.on(UserData.of([path]), column="b", bidders=1)
     with pytest.raises(InputError, match=r"v\.csv has no column 'c'"):

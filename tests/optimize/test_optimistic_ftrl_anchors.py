@@ -26,7 +26,11 @@ from practicum.optimize.optimistic_ftrl import (
     run_oco,
     run_parallel,
 )
-from practicum.optimize.optimistic_ftrl.study import as_published, scenario_costs, scenario_hints
+from practicum.optimize.optimistic_ftrl.experiments import (
+    as_published,
+    scenario_costs,
+    scenario_hints,
+)
 
 DOMAINS = {
     "ball": lambda d: Ball(1.5, d),

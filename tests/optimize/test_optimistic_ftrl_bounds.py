@@ -17,8 +17,9 @@ from practicum.optimize.optimistic_ftrl import (
     best_slow,
     run_oco,
 )
+from practicum.optimize.optimistic_ftrl.experiments import play_problem
 from practicum.optimize.optimistic_ftrl.problems import GRADIENTS, HINTS, random_problem
-from practicum.optimize.optimistic_ftrl.study import OptimisticFTRL, _play_problem
+from practicum.optimize.optimistic_ftrl.study import OptimisticFTRL
 from practicum.study import Scale
 
 STUDY = OptimisticFTRL()
@@ -74,7 +75,7 @@ def test_terms_add_up_and_bound_the_regret(arm, gradients):
     """errors + size + path + slack is the regret, and the slack is never positive."""
     rng = np.random.default_rng(1)
     for hints in HINTS:
-        done = _play_problem(random_problem(rng, gradients, hints, 8, 60), arm)
+        done = play_problem(random_problem(rng, gradients, hints, 8, 60), arm)
         for comparator in ("per_round", "best_fixed"):
             against = done.against(comparator)
             terms = against.terms()

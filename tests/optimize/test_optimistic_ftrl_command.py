@@ -256,3 +256,23 @@ def test_the_comparison_takes_recorded_and_periodic_hints(costs, tmp_path):
         OptimisticFTRL.on(UserData.of([costs]), hints=("recorded",))
     with pytest.raises(InputError, match="times"):
         OptimisticFTRL.on(source, time="never")
+
+
+def test_a_bound_that_says_nothing_is_called_void(tmp_path):
+    # costs 1 and -1 on the ball of radius 1: no regret a round exceeds 2
+    costs = np.where(np.arange(200) % 2, 1.0, -1.0)
+    pd.DataFrame({"a": costs}).to_csv(tmp_path / "c.csv", index=False)
+    words = use("run", tmp_path / "c.csv", "--set", "ball:1")
+    assert "no player can lose more than 2: it is void here" in words
+    costs = np.where(np.arange(20000) < 15000, 1.0, -1.0)
+    pd.DataFrame({"a": costs}).to_csv(tmp_path / "c.csv", index=False)
+    assert "void" not in use("run", tmp_path / "c.csv", "--set", "ball:1")
+
+
+def test_the_ranking_gives_no_regret_below_zero(tmp_path):
+    # one block holds a burst: an unclipped interval of five would reach below 0
+    rng = np.random.default_rng(1)
+    costs = rng.normal(size=(100, 2)) * np.where(np.arange(100) < 20, 10.0, 0.01)[:, None]
+    pd.DataFrame(costs, columns=["a", "b"]).to_csv(tmp_path / "c.csv", index=False)
+    words = use("compare", tmp_path / "c.csv", "--blocks", 5, "--arms", "et,ogd", "--hints", "none")
+    assert words.count("[0, ") == 2

@@ -12,6 +12,7 @@ from practicum.data import streams
 from practicum.data.kinds import UserData
 from practicum.errors import InputError, MissingExtra
 from practicum.optimize.optimistic_ftrl import (
+    OGD,
     Ball,
     MovingAverage,
     OptFPRL,
@@ -358,9 +359,43 @@ def test_compare_on_a_persons_stream(practicum, stream_file, tmp_path):
         "--out", tmp_path / "c.html",
     )  # fmt: skip
     said = json.loads(done.stdout)
-    assert {"recursive", "ogd", "official-code"} <= {row["arm"] for row in said["rows"]}
-    # regrets against other comparators would only repeat the same differences
-    assert {row["measure"] for row in said["rows"]} == {"avg_regret", "loss"}
+    arms = {row["arm"] for row in said["rows"]}
+    assert {"recursive", "ogd", "greedy", "shuffled"} <= arms
+    assert not {"known-path", "official-code", "hedge"} & arms  # hindsight, and no simplex
+    # regrets against any comparator would only repeat the same differences
+    assert {row["measure"] for row in said["rows"]} == {"loss"}
+
+
+def test_compare_runs_the_arms_that_a_person_names(tmp_path):
+    path = tmp_path / "stream.csv"
+    pd.DataFrame(COSTS).to_csv(path, index=False)
+    source = UserData.of([path])
+
+    def arms(domain="simplex", **named):
+        study = OptimisticFTRL.on(source, domain=domain, hints=("none",), **named)
+        return {t.arm for t in study.trials(Scale("smoke"))}
+
+    assert arms(arms=("ogd", "known-path")) == {"recursive", "ogd", "known-path"}
+    assert "official-code" in arms("ball:1", arms=("official-code",))
+    for domain, named, words in (
+        ("simplex", "adam", "no arms adam"),
+        ("ball:1", "hedge", "hedge cannot work"),
+        ("simplex", "official-code", "official-code cannot work"),
+    ):
+        with pytest.raises(InputError, match=words):
+            arms(domain, arms=(named,))
+
+
+def test_compare_takes_the_quantile_loss(tmp_path):
+    path = tmp_path / "stream.csv"
+    y = np.arange(60.0) % 2  # half the targets are 1: weight 1 of the constant column predicts them
+    pd.DataFrame({"one": np.ones(60), "y": y}).to_csv(path, index=False)
+    study = OptimisticFTRL.on(
+        UserData.of([path]), loss="quantile", q=0.9, domain="box:1:1.5", target="y"
+    )
+    fixed = next(t for t in study.trials(Scale("smoke")) if t.arm == "greedy")
+    # at least 1 is predicted, so the loss is 0.1 a unit above: at least 0.1 * 0.5 a round
+    assert 0.05 <= study.run(fixed)["loss"] <= 0.1
 
 
 def test_study_on_refuses_bad_input(tmp_path):
@@ -373,5 +408,10 @@ def test_study_on_refuses_bad_input(tmp_path):
         OptimisticFTRL.on(source, loss="squared", hints=("adversarial",))
     study = OptimisticFTRL.on(source, domain="ball:2", hints=("last", "adversarial"))
     arms = {t.arm for t in study.trials(Scale("smoke"))}
-    assert {"official-code", "shuffled"} <= arms
+    assert "shuffled" in arms
     assert "hedge" not in arms
+
+
+def test_a_learner_says_what_it_is():
+    assert repr(OptFPRL(Simplex(3))) == "OptFPRL(Simplex(dim=3, radius=0.816497), 'recursive')"
+    assert repr(OGD(Simplex(2), n_runs=4)) == "OGD(Simplex(dim=2, radius=0.707107), n_runs=4)"

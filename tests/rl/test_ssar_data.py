@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from practicum.data.offline import OfflineDataset
 from practicum.errors import InputError
+from practicum.rl.ssar import SSAR, Setting, compare_arms
 from practicum.rl.ssar.pendulum import MIXES, pendulum_mix
 from practicum.rl.ssar.pointmaze import MAZE_MIXES, pointmaze_mix
 from practicum.rl.ssar.trust import (
@@ -201,3 +202,20 @@ def test_the_report_gives_the_trusted_beside_the_others():
     text = trust(pendulum_mix("mixed-20", rng=0), ref_return=-500).describe()
     assert "4,000 of 20,000 transitions (20 %) in 20 of 100 episodes: return above -500" in text
     assert "of the others" in text
+
+
+def test_an_agent_and_a_comparison_take_d4rls_dictionary():
+    log = pendulum_mix("mixed-20", 20, rng=0)
+    given = {
+        "observations": log.observations, "actions": log.actions, "rewards": log.rewards,
+        "next_observations": log.next_observations, "terminals": log.terminals,
+        "timeouts": log.timeouts,
+    }  # fmt: skip
+    agents = [
+        SSAR(steps=4, hidden=(16, 16), batch=16).fit(data)
+        for data in (given, OfflineDataset.from_arrays(**given))
+    ]
+    np.testing.assert_array_equal(*(a.predict(log.observations[:9]) for a in agents))
+    tiny = Setting(steps=4, hidden=16, checkpoints=1)
+    done = compare_arms(given, ["bc"], seeds=1, setting=tiny)
+    assert np.isfinite(done["bc"][0]["estimate"])

@@ -57,6 +57,7 @@ __getattr__, __dir__, __all__ = _lazy.attach(
         "auction": ["METHODS", "AuctionBNE", "closed_form"],
         "certificate": ["best_response_distance", "exploitability", "revenue"],
         "closed_forms": [
+            "optimal_reserve",
             "symmetric_equilibrium",
             "uniform_pair_equilibrium",
             "utility_condition_number",

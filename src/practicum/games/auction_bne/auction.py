@@ -64,6 +64,7 @@ class AuctionBNE:
     ----------
     functions_ : list of BidFunction, one a type
     method_ : str, what was used
+    distance_ : float, root mean square of bids minus the closed form's, currency units; NaN: none
     note_ : str, whether a closed form exists and how far the result is from it
     history_ : DataFrame with step, l2, brd, exploitability, seconds, share_newton (learned methods)
 
@@ -105,6 +106,11 @@ class AuctionBNE:
             raise InputError(f"no setting {sorted(unknown)[0]!r}", f"settings: {known}")
         self.settings = self._settings(settings)
 
+    def __repr__(self) -> str:
+        game = self.game
+        who = ", ".join(f"{n} x {p!r}" for n, p in zip(game.counts, game.priors, strict=True))
+        return f"AuctionBNE({game.mechanism}, {who}, method={self.method})"
+
     def _settings(self, given: dict[str, Any]) -> Settings:
         gradient = self.gradient
         if self.method == "smooth_market":
@@ -135,6 +141,7 @@ class AuctionBNE:
             self.functions_ = solvers.fictitious_play(self.game)
         else:
             self._learn(exact)
+        self.distance_ = self._distance(exact)
         self.note_ = self._note(exact)
         return self
 
@@ -191,6 +198,16 @@ class AuctionBNE:
         columns = ["step", "l2", "brd", "exploitability", "seconds", "share_newton"]
         return pd.DataFrame(rows)[columns]
 
+    def _distance(self, exact: list[BidFunction] | None) -> float:
+        """Of the type that is farthest from it."""
+        if exact is None:
+            return float("nan")
+        gaps = []
+        for prior, own, best in zip(self.game.priors, self.functions_, exact, strict=True):
+            v = np.maximum(prior.ppf((np.arange(400) + 0.5) / 400), own.entry)
+            gaps.append(np.sqrt(np.nanmean((own(v) - best(v)) ** 2)))
+        return float(max(gaps))
+
     def _note(self, exact: list[BidFunction] | None) -> str:
         if exact is None:
             exactly = self.method_ != "ode" and solvers.can_shoot(self.game)
@@ -198,13 +215,9 @@ class AuctionBNE:
             return f"No closed form is known for this auction{hint}."
         if self.method_ == "closed_form":
             return "The closed form applies and was used: it is exact, learning adds nothing."
-        gaps = []
-        for prior, own, best in zip(self.game.priors, self.functions_, exact, strict=True):
-            v = np.maximum(prior.ppf((np.arange(400) + 0.5) / 400), own.entry)
-            gaps.append(np.sqrt(np.nanmean((own(v) - best(v)) ** 2)))
         return (
             "A closed form applies to this auction (method closed_form: exact, in milliseconds); "
-            f"the {self.method_} bids are {max(gaps):.3g} from it (root mean square)."
+            f"the {self.method_} bids are {self.distance_:.3g} from it (root mean square)."
         )
 
     # ------------------------------------------------------------------------------- results

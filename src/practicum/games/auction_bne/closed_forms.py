@@ -10,6 +10,8 @@ from practicum.errors import InputError
 from practicum.games.auction_bne.game import BidFunction, Game, table_nodes
 from practicum.games.auction_bne.priors import Prior, ScipyPrior
 
+SHARES = 20_000  # of the values, at which a reserve is tried
+MATTERS = 500  # bidders
 GAUSS_X, GAUSS_W = np.polynomial.legendre.leggauss(6)
 
 
@@ -62,6 +64,56 @@ def symmetric_equilibrium(game: Game) -> BidFunction:
     if game.mechanism == "all_pay" and game.reserve:
         bids = np.maximum(bids, game.reserve)
     return BidFunction(values, bids, F, prior.support)
+
+
+def optimal_reserve(prior: Prior, n_bidders: int) -> tuple[float, float]:
+    r"""The reserve that earns a seller most from n risk-neutral bidders, and what it earns.
+
+    In first- and second-price auctions alike (revenue equivalence), with Q = F^-1, u = F(r) and
+    K(t) = n t^(n-1) - (n-1) t^n, the distribution of the second highest of n shares,
+
+    .. math::
+
+        n Q(u) u^{n-1} (1 - u) + \int_u^1 Q(t) dK(t) ,
+
+    whose slope in u is n u^(n-1) times that of M(u) = Q(u) (1 - u), a single bidder's price times
+    the chance that she takes it.
+
+    Where v - (1 - F(v))/f(v) increases, the best reserve is its root, whatever n, and no other
+    auction earns more (Myerson 1981).  The item is worth nothing to the seller.
+
+    Parameters
+    ----------
+    prior : Prior
+    n_bidders : int
+
+    Returns
+    -------
+    (reserve, revenue) in currency units; the lowest value where no reserve earns more
+
+    Raises
+    ------
+    InputError
+        Fewer than two bidders.
+
+    Examples
+    --------
+    >>> from practicum.games.auction_bne.priors import as_prior
+    >>> [round(x, 4) for x in optimal_reserve(as_prior("uniform:0,100"), 3)]
+    [50.0, 53.125]
+    """
+    if n_bidders < 2:
+        raise InputError(f"n_bidders is {n_bidders}; an auction needs at least 2")
+    even = np.linspace(0.0, 1.0, SHARES + 1)
+    u = np.union1d(even, even ** (1 / n_bidders))  # the highest of many bidders is near the top
+    value, middle = prior.ppf(u), (u[1:] + u[:-1]) / 2
+    # among hundreds of bidders no reserve matters any more, and higher powers underflow
+    gained = middle ** (min(n_bidders, MATTERS) - 1) * np.diff(value * (1 - u))
+    best = int(np.append(0.0, np.cumsum(gained)).argmax())
+    second = np.diff(n_bidders * u ** (n_bidders - 1) - (n_bidders - 1) * u**n_bidders)
+    paid = ((value[1:] + value[:-1]) / 2 * second)[best:].sum()
+    at_reserve = n_bidders * u[best] ** (n_bidders - 1) * (1 - u[best])
+    return float(value[best]), float(value[best] * at_reserve + paid)
 
 
 def uniform_pair_equilibrium(game: Game) -> list[BidFunction]:

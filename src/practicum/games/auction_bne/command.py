@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from practicum.games.auction_bne.auction import AuctionBNE
+    from practicum.games.auction_bne.game import Game
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -97,6 +98,8 @@ def solve(
         typer.echo(_readable(auction.table(rows, i)))
     typer.echo("\n" + "\n".join(_certificate(auction, names)))
     typer.echo(_revenue(auction))
+    if said := _best_reserve(auction.game):
+        typer.echo(said)
     table = _tables(auction, names, 101)
     written = write_atomically(out, lambda p: table.to_csv(p, index=False))
     page = _figure(auction, names, out.with_suffix(".html"), format)
@@ -113,11 +116,13 @@ def values(
     bandwidth: Annotated[
         float | None, typer.Option(help="Currency units.", show_default="Silverman's rule")
     ] = None,
-    out: Annotated[Path, typer.Option(help="CSV: bid and estimated value.")] = Path("values.csv"),
+    out: Annotated[Path, typer.Option(help="CSV: bid and estimated value.")] = (
+        Path("estimated-values.csv")
+    ),
 ) -> None:
     """The private values behind recorded first-price bids (Guerre, Perrigne and Vuong 2000).
 
-    Example: practicum use auction-bne values bids.csv --bidders 4 --out values.csv
+    Example: practicum use auction-bne values bids.csv --bidders 4
     """
     import numpy as np
     import pandas as pd
@@ -190,7 +195,6 @@ def compare(
                 start = time.perf_counter()
                 auction.fit()
                 seconds = time.perf_counter() - start
-                error = auction.history_["l2"].iloc[-1] if len(auction.history_) else float("nan")
                 gain = auction.exploitability()["ex_ante"].max()
                 rows.append(
                     {
@@ -198,7 +202,7 @@ def compare(
                         "n": n,
                         "method": method,
                         "seed": seed,
-                        "l2": 0.0 if method == "closed_form" else error,
+                        "l2": auction.distance_,
                         "exploitability": gain,
                         "seconds": seconds,
                     }
@@ -319,6 +323,20 @@ def _revenue(auction: AuctionBNE) -> str:
         f"The seller earns {r['revenue']:.4g} [{r['low']:.4g}, {r['high']:.4g}] on average; the "
         f"item goes to the highest value in {100 * r['efficiency']:.4g} % of the sales{sold}."
     )
+
+
+def _best_reserve(game: Game) -> str:
+    """What a seller would ask next, where revenue equivalence answers it."""
+    from practicum.games.auction_bne.closed_forms import optimal_reserve
+
+    truthful = game.mechanism == "second_price"
+    neutral = game.mechanism == "first_price" and game.risk_aversion == 1
+    if not (game.symmetric and (truthful or neutral)):
+        return ""
+    reserve, revenue = optimal_reserve(game.priors[0], game.n_bidders)
+    if reserve <= game.priors[0].support[0]:
+        return f"No reserve earns more than none: {revenue:.4g} on average."
+    return f"The reserve that earns most is {reserve:.4g}: {revenue:.4g} on average."
 
 
 def _tables(auction: AuctionBNE, names: list[str], rows: int) -> pd.DataFrame:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -90,15 +91,24 @@ class ApproximateBestResponse(Study):
         "sm-abr": Arm("control", "smoothed market with the paper's switch to Newton"),
     }
     measures: Mapping[str, Measure] = {
-        "error": Measure("distance to the equilibrium bids", "lower", "share of the value range"),
-        "gain": Measure("mean gain left from deviating", "lower", "share of the value range"),
-        "fit_seconds": Measure("seconds to solve", "lower", "s"),
+        "error": Measure(
+            "distance to the equilibrium bids", "lower", "share of the value range", (0.0, math.inf)
+        ),
+        "gain": Measure(
+            "mean gain left from deviating", "lower", "share of the value range", (0.0, math.inf)
+        ),
+        "fit_seconds": Measure("seconds to solve", "lower", "s", (0.0, math.inf)),
     }
 
     def __init__(
-        self, column: str | None = None, bidders: int = 5, format: str = "first_price"
+        self,
+        column: str | None = None,
+        bidders: int = 5,
+        format: str = "first_price",
+        risk_aversion: float = 1.0,
     ) -> None:
         self.column, self.bidders, self.format = column, bidders, format
+        self.risk_aversion = risk_aversion
 
     # ----------------------------------------------------------------------------------- the grid
 
@@ -187,7 +197,7 @@ class ApproximateBestResponse(Study):
         if self.source is not None:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", UserWarning)  # `on` has told
-                return make_game(self.format, self._prior(), n)
+                return make_game(self.format, self._prior(), n, self.risk_aversion)
         if trial.dataset == "asymmetric":
             return make_game("first_price", ["uniform:0,0.5", "uniform:0,1"], 1)
         if trial.dataset == "mariokart":
@@ -207,7 +217,8 @@ class ApproximateBestResponse(Study):
             samples = names.get("samples", 300)
             temperature = names.get("temperature", 0.02)
             settings = replace(settings, temperature=temperature, market_samples=samples)
-        if trial.dataset == "risk-averse" and trial.arm == "abr-published":
+        averse = self.risk_aversion < 1 or trial.dataset == "risk-averse"
+        if averse and trial.arm == "abr-published":
             settings = replace(settings, first_cond=0.05)  # as the authors' script has it
         if trial.dataset == "asymmetric" and settings.gradient == "quadrature":
             settings = replace(settings, bandwidth=0.01)
@@ -273,11 +284,12 @@ class ApproximateBestResponse(Study):
         format: Annotated[
             Literal["first_price", "second_price", "all_pay"], "the auction's format"
         ] = "first_price",
+        risk_aversion: Annotated[float, "exponent of utility, in (0, 1]; 1: risk neutral"] = 1.0,
     ) -> ApproximateBestResponse:
         """The same arms on a prior made from your column of values (currency units)."""
-        made = cls(column, bidders, format)
+        made = cls(column, bidders, format, risk_aversion)
         made.source = source
-        game = make_game(format, made._prior(), bidders)  # refuses at once what cannot be
+        game = make_game(format, made._prior(), bidders, risk_aversion)  # refuses at once
         if game.top <= 0:
             raise InputError(f"{source.path}: all values are zero")
         return made

@@ -439,6 +439,7 @@ def _calls_figure(
         return None
     figure = make_subplots(cols=len(there), rows=1, subplot_titles=there)
     style(figure, caption, height=440)
+    figure.update_yaxes(type="log")  # before the ribbons, which end above zero there
     shade = colours(NAMES)
     for column, dataset in enumerate(there, start=1):
         for arm, name in NAMES.items():
@@ -452,7 +453,6 @@ def _calls_figure(
                 showlegend=column == 1,
             )  # fmt: skip
     figure.update_xaxes(title="calls of the network", type="log", tickvals=list(NFE))
-    figure.update_yaxes(type="log")
     figure.update_yaxes(title=title, col=1)
     figure.update_layout(margin={"t": 110})
     return figure

@@ -11,7 +11,7 @@ import numpy as np
 
 from practicum.errors import InputError
 from practicum.optimize.optimistic_ftrl.comparators import best_fixed, per_round
-from practicum.optimize.optimistic_ftrl.domains import Domain, Simplex
+from practicum.optimize.optimistic_ftrl.domains import Ball, Domain, Simplex
 from practicum.optimize.optimistic_ftrl.learners import (
     FTRL,
     OGD,
@@ -208,7 +208,8 @@ def compare_learners(
     losses : Losses or (T, d) array of linear costs
     domain : Domain
     arms : str or sequence of str
-        See :func:`make_arm`; also ``ogd-tuned``. ``hedge`` is left out where the set is no simplex.
+        See :func:`make_arm`; also ``ogd-tuned``. What cannot work on the set is left
+        out: :func:`working_on`.
     hints : str or sequence
         Each as for :func:`run_oco`; ``"adversarial"`` is minus the next gradient (linear costs),
         ``"recorded"`` what is given as ``recorded``.
@@ -246,21 +247,18 @@ def compare_learners(
     stream = as_losses(losses)
     stream.check(domain)
     arms, hints = ([v] if isinstance(v, str) else list(v) for v in (arms, hints))
-    arms = _on_this_set(arms, domain)
-    if "adversarial" in hints and not isinstance(stream, LinearCosts):
-        raise InputError("adversarial hints need linear costs", "leave them out")
-    if "recorded" in hints and recorded is None:
-        raise InputError("no hints were recorded", "give recorded=..., or leave them out")
+    arms = working_on(arms, domain)
+    for hint in hints:
+        told_hints(hint, stream, recorded)
     rows = []
     for block, part in enumerate(split_stream(stream, blocks)):
         facts, fixed = facts_of(part, domain), best_fixed(part, domain)
-        times = None if timestamps is None else np.array_split(timestamps, blocks)[block]
+        times, known = (
+            None if rows is None else np.array_split(rows, blocks)[block]
+            for rows in (timestamps, recorded)
+        )
         for hint in hints:
-            told = hint
-            if isinstance(hint, str) and hint == "adversarial":
-                told = -part.costs
-            elif isinstance(hint, str) and hint == "recorded":
-                told = np.array_split(recorded, blocks)[block]
+            told = told_hints(hint, part, known)
             for arm in arms:
                 start = time.perf_counter()
                 done = run_arm(arm, domain, part, told, facts=facts, timestamps=times)
@@ -269,12 +267,69 @@ def compare_learners(
     return pd.DataFrame(rows)
 
 
-def _on_this_set(arms: list[str], domain: Domain) -> list[str]:
-    """The arms that can work on a set: Hedge needs the simplex."""
-    able = [arm for arm in arms if arm != "hedge" or isinstance(domain, Simplex)]
+def told_hints(hint: Any, stream: Losses, recorded: np.ndarray | None = None) -> Any:
+    """Hints as :func:`run_oco` takes them, from the two words that need the stream's data.
+
+    Parameters
+    ----------
+    hint : as for :func:`run_oco`, or ``"adversarial"`` or ``"recorded"``
+    stream : Losses
+        What is played; ``"adversarial"`` is minus its next gradient.
+    recorded : (T, d) array, optional
+        For ``"recorded"``.
+
+    Raises
+    ------
+    InputError
+        If the stream has no linear costs for ``"adversarial"``, or nothing was recorded.
+
+    Examples
+    --------
+    >>> from practicum.optimize.optimistic_ftrl import LinearCosts
+    >>> told_hints("adversarial", LinearCosts([[1.0], [-2.0]])).tolist()
+    [[-1.0], [2.0]]
+    """
+    if not isinstance(hint, str) or hint not in ("adversarial", "recorded"):
+        return hint
+    if hint == "adversarial":
+        if not isinstance(stream, LinearCosts):
+            raise InputError("adversarial hints need linear costs", "leave them out")
+        return -stream.costs
+    if recorded is None:
+        raise InputError(
+            "no hints are recorded: there are no columns pred_1, pred_2, ...",
+            "add one per coordinate (recorded=... in Python), or use hints=last",
+        )
+    return recorded
+
+
+def working_on(arms: Sequence[str], domain: Domain) -> list[str]:
+    """The arms that can work on a set: Hedge needs the simplex, the published program a ball.
+
+    Parameters
+    ----------
+    arms : sequence of str
+    domain : Domain
+
+    Raises
+    ------
+    InputError
+        If none is left.
+
+    Examples
+    --------
+    >>> from practicum.optimize.optimistic_ftrl import Ball
+    >>> working_on(["ogd", "hedge"], Ball(1.0, 2))
+    ['ogd']
+    """
+    needs: dict[str, type[Domain]] = {"hedge": Simplex, "official-code": Ball}
+    able = [arm for arm in arms if isinstance(domain, needs.get(arm, Domain))]
     if not able:
-        asked = f": hedge needs the simplex, not {domain!r}" if arms else ""
-        raise InputError(f"no arm is left to run{asked}", "use the set simplex, or name other arms")
+        raise InputError(
+            f"no arm is left to run of {', '.join(arms) or 'none'}: hedge needs the simplex, "
+            f"official-code a ball, not {domain!r}",
+            "use another set, or name other arms",
+        )
     return able
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 from enum import StrEnum
 from pathlib import Path
@@ -105,6 +106,7 @@ def run(
     Columns pred_1 .. pred_d (or pred_NAME of each column), where there are any, hold recorded
     predictions of the next gradient and are used with --hints recorded.
     """
+    from practicum.optimize.optimistic_ftrl.arms import told_hints
     from practicum.optimize.optimistic_ftrl.comparators import best_slow
     from practicum.optimize.optimistic_ftrl.learners import OptFPRL
     from practicum.optimize.optimistic_ftrl.oco import run_oco
@@ -117,7 +119,7 @@ def run(
     recorded, losses = _read(stream, loss, target, time, columns, q)
     made = _set(domain, recorded, losses)
     learner = OptFPRL(made, rule, path_length=path_length)
-    told = _hints(recorded, hints)
+    told = told_hints(hints, losses, recorded.hints)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         done = run_oco(learner, losses, told, delay=delay, timestamps=recorded.timestamps)
@@ -158,10 +160,13 @@ def _account(slow: Any, done: Any) -> None:
     for result in (slow, done):
         typer.echo(result.explain())
     if "paper" in done.bounds():
-        bound = done.bounds()["paper"] / done.n_rounds
+        bound, most = done.bounds()["paper"] / done.n_rounds, done.largest_regret / done.n_rounds
+        empty = (
+            "" if bound < most else f"; no player can lose more than {most:.4g}: it is void here"
+        )
         typer.echo(
             f"The proved bound on the regret a round against the {done.comparator.name} "
-            f"is {bound:.4g}."
+            f"is {bound:.4g}{empty}."
         )
 
 
@@ -215,17 +220,6 @@ def _set(text: str, recorded: RecordedStream, losses: Any) -> Any:
         shown = ", ".join(recorded.columns[:4]) + ", ..." * (len(recorded.columns) > 4)
         raise InputError(f"{recorded.name} ({shown}): {error.message}", error.hint) from error
     return made
-
-
-def _hints(recorded: RecordedStream, hints: str) -> Any:
-    if hints != "recorded":
-        return hints
-    if recorded.hints is None:
-        raise InputError(
-            f"{recorded.name} has no columns pred_1, pred_2, ...",
-            "add one per coordinate, or use --hints last",
-        )
-    return recorded.hints
 
 
 def _refuse_kinds(out: Path | None, plot: Path | None = None) -> None:
@@ -320,11 +314,11 @@ def compare(
         told,
         blocks=blocks,
         timestamps=recorded.timestamps,
-        recorded=_hints(recorded, "recorded") if "recorded" in told else None,
+        recorded=recorded.hints,
     )
     _describe(recorded, loss, domain, hints)
     for arm in sorted(set(wanted) - set(table["arm"])):
-        typer.echo(f"Note: {arm} is left out, it needs the simplex.")
+        typer.echo(f"Note: {arm} is left out, it cannot work on {domain}.")
     for hint, part in table.groupby("hint", sort=False):
         typer.echo(f"Hints: {hint}. Regret a round against the best in each round.")
         for line in _ranking(part, blocks):
@@ -338,16 +332,18 @@ def compare(
 
 def _ranking(part: Any, blocks: int) -> list[str]:
     """Arms from best to worst; one whose paired difference from the best holds 0 is a tie."""
-    from practicum.study.compare import bootstrap_interval
+    from practicum.study.compare import mean_interval, paired_difference
+    from practicum.study.spec import Measure
 
+    regret = Measure("regret a round", "lower", bounds=(0.0, math.inf))
     wide = part.pivot(index="block", columns="arm", values="avg_regret")
     best = wide.mean().idxmin()
     lines = []
     for rank, arm in enumerate(wide.mean().sort_values().index, start=1):
         line = f"  {rank}. {arm:<14} {wide[arm].mean():.5g}"
         if blocks > 1:
-            line += f" {bootstrap_interval(wide[arm])}"
-            behind = bootstrap_interval(wide[arm] - wide[best])
+            line += f" {mean_interval(regret, wide[arm])}"
+            _, behind = paired_difference(regret, wide[arm], wide[best])
             if arm != best and behind.low <= 0 <= behind.high:
                 line += f"  (a tie with {best})"
         elif arm != best and np.isclose(wide[arm].mean(), wide[best].mean(), rtol=1e-9, atol=1e-12):

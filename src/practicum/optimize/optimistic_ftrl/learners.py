@@ -74,6 +74,11 @@ class OnlineLearner(ABC):
         self._zero = np.zeros(self.shape)
         self.restart()
 
+    def __repr__(self) -> str:
+        rule = f", {self.rule!r}" if hasattr(self, "rule") else ""
+        runs = "" if self.n_runs is None else f", n_runs={self.n_runs}"
+        return f"{type(self).__name__}({self.domain!r}{rule}{runs})"
+
     def restart(self) -> None:
         """Forget everything: the next round is the first."""
         self.t_ = 0
@@ -384,7 +389,7 @@ def _path(path_length: Any) -> float:
     if not (math.isfinite(value) and value >= 0):
         raise InputError(
             f'rule="known_path" got path_length={path_length!r}, a number >= 0 is expected',
-            'give the comparator\'s path length, or use rule="observed_path" or "recursive"',
+            'give the comparator\'s path length, or use rule="observed_path" or rule="recursive"',
         )
     return value
 

@@ -246,6 +246,12 @@ class OCOResult:
         }[largest]
         return f"{account}; the largest is {largest}: {advice}."
 
+    @property
+    def largest_regret(self) -> Any:
+        """What the linearised regret of no player could exceed: a bound above it says nothing."""
+        low, high = (self.learner.domain.linear_min(s * self.gradients) for s in (1.0, -1.0))
+        return _total(np.vecdot(self.gradients, high - low))
+
     def to_frame(self) -> pd.DataFrame:
         """One row a round: time, actions, loss, regret, error, sigma, whether pruned.
 

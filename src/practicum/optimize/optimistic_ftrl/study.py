@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import warnings
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from itertools import pairwise
 from pathlib import Path
@@ -18,38 +18,46 @@ from practicum.data.streams import (
     SOURCES,
     RecordedStream,
     is_available,
-    load_relatives,
-    load_series,
     read_stream,
     relatives_of,
 )
 from practicum.errors import InputError
-from practicum.optimize.optimistic_ftrl.arms import Facts, facts_of, run_arm, split_stream
-from practicum.optimize.optimistic_ftrl.comparators import (
-    Comparator,
-    best_fixed,
-    per_round,
+from practicum.optimize.optimistic_ftrl.arms import (
+    Facts,
+    run_arm,
+    split_stream,
+    told_hints,
+    working_on,
 )
-from practicum.optimize.optimistic_ftrl.domains import Ball, Domain, Simplex, parse_domain
+from practicum.optimize.optimistic_ftrl.domains import Ball, Domain, parse_domain
+from practicum.optimize.optimistic_ftrl.experiments import (
+    DIM,
+    FLIPS,
+    LOADS,
+    RADIUS,
+    SCENARIOS,
+    STILL,
+    as_published,
+    by_segment,
+    demand,
+    in_a_disc,
+    nominal_facts,
+    on_perfect_hints,
+    on_random_problems,
+    on_still_stream,
+    scenario_costs,
+    scenario_hints,
+    told,
+)
 from practicum.optimize.optimistic_ftrl.hints import as_predictor
 from practicum.optimize.optimistic_ftrl.losses import (
     WITHOUT_TARGET,
-    CustomLosses,
     LinearCosts,
-    LogWealth,
     Losses,
     stream_of,
 )
 from practicum.optimize.optimistic_ftrl.oco import OCOResult
-from practicum.optimize.optimistic_ftrl.problems import (
-    GRADIENTS,
-    HINTS,
-    LoadTask,
-    autoregression,
-    load_task,
-    random_problem,
-    switching_costs,
-)
+from practicum.optimize.optimistic_ftrl.problems import switching_costs
 from practicum.study import (
     Arm,
     Measure,
@@ -69,16 +77,7 @@ from practicum.study import (
 from practicum.study.evidence import number
 from practicum.study.plots import add_ribbon, colours, new_figure, style
 
-DIM, RADIUS, JITTER = 16, 2.0, 0.2
-FLIPS = [(50, -1.0), (50, 1.0)]
-SCENARIOS: dict[int, list[tuple[int, float]]] = {
-    1: [(1000, -1.0), (4000, 1.0)],
-    2: [(1000, -1.0), (1000, 1.0), (500, -1.0), (1000, 1.0), (250, -1.0), (1250, 1.0)],
-    3: [(1000, -1.0), (1000, 1.0), (500, -5.0), (1000, 1.0), (250, -10.0), (1250, 1.0)],
-    4: FLIPS * 50,
-    5: [(50, -0.1), (50, 1.0)] * 50,
-    6: FLIPS * 10,
-}
+JITTER = 0.2  # of the switches' times
 OPTFPRL = ("recursive", "et", "observed-path")
 LAZY, STEPS = ("ftrl", "adaftrl"), ("ogd", "ogd-tuned")
 ORACLES = ("known-path", "official-code")
@@ -89,69 +88,20 @@ NOISE_ARMS = ("recursive", "et", "ftrl", "ogd", "optogd", "greedy")
 NOISE = (0.0, 0.1, 0.3, 1.0, 3.0)
 LOAD_ARMS = (*(a for a in SCENARIO_ARMS if "path" not in a), "shuffled")
 LOAD_HINTS = ("none", "last", "day", "week", "adversarial")
-LOADS = {"water-flow": 24, "taylor": 48, "elecdemand": 48}  # values a day
 STILL_ARMS = (*OPTFPRL, *LAZY, *STEPS, "ader", "hedge", "centre")
-STILL = {  # streams whose best decision barely moves: where their data come from, judged by
-    "nyse-o log-wealth": ("nyse-o", 565),  # tenths of 22 years
-    "water-flow AR(8)": ("water-flow", 84),  # half weeks
-}
-PER_COMBINATION = 8  # random problems of each kind of costs and hints, for one seed
 N_POINTS = 200  # of a stored curve
-
-
-def scenario_costs(k: int, fraction: float = 1.0, trial: Trial | None = None) -> np.ndarray:
-    """The costs of one of the paper's scenarios, (T, 16); switch times jittered with a trial.
-
-    Parameters
-    ----------
-    k : int
-        1 to 6.
-    fraction : float
-        Shorter segments for smoke tests; 1 is the paper's.
-    trial : Trial, optional
-        Its generator moves the switches by up to 20 %.
-    """
-    segments = [(max(round(n * fraction), 2), factor) for n, factor in SCENARIOS[k]]
-    jitter = trial["jitter"] if trial else 0.0
-    return switching_costs(segments, DIM, jitter, trial.rng() if jitter else None)
-
-
-def scenario_hints(k: int, costs: np.ndarray) -> np.ndarray:
-    """Scenario 6 predicts ``c_t - c_t / (0.1 t + 0.1)``, t from 0; the others predict nothing."""
-    if k != 6:
-        return np.zeros_like(costs)
-    t = np.arange(len(costs)).reshape(-1, *[1] * (costs.ndim - 1))
-    return costs - costs / (0.1 * t + 0.1)
-
-
-def as_published(costs: np.ndarray) -> np.ndarray:
-    """The published program begins with the last cost and plays one round more."""
-    return np.concatenate([costs[-1:], costs])
 
 
 # --- running -------------------------------------------------------------------------------------
 
 
-def _told(*args: Any, **settings: Any) -> OCOResult:
-    """``run_arm`` without the warning that perfect predictions look ahead: here they are meant."""
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message="the hints equal")
-        return run_arm(*args, **settings)
-
-
-@lru_cache(maxsize=16)
-def _nominal_facts(k: int, fraction: float) -> Facts:
-    """What ader and known-path are told: the facts of the scenario as published, not jittered."""
-    return facts_of(LinearCosts(scenario_costs(k, fraction)), Ball(RADIUS, DIM))
-
-
 def _scenario_batch(trials: Sequence[Trial]) -> tuple[np.ndarray, np.ndarray, Domain, Facts]:
     first = trials[0]
     k, fraction = int(first.dataset.split()[1]), first["fraction"]
-    costs = np.stack([scenario_costs(k, fraction, t) for t in trials], axis=1)
+    costs = np.stack([scenario_costs(k, fraction, t["jitter"], t.rng()) for t in trials], axis=1)
     if first.arm == "official-code":
         costs = as_published(costs)
-    return costs, scenario_hints(k, costs), Ball(RADIUS, DIM), _nominal_facts(k, fraction)
+    return costs, scenario_hints(k, costs), Ball(RADIUS, DIM), nominal_facts(k, fraction)
 
 
 def _noise_batch(trials: Sequence[Trial]) -> tuple[np.ndarray, np.ndarray, Domain, Facts]:
@@ -162,34 +112,23 @@ def _noise_batch(trials: Sequence[Trial]) -> tuple[np.ndarray, np.ndarray, Domai
     return costs, costs + trials[0]["tau"] * noise, Ball(RADIUS, DIM), Facts(T)
 
 
-@lru_cache(maxsize=4)
-def _load(name: str) -> LoadTask:
-    return load_task(load_series(name), LOADS[name])
-
-
 def _load_batch(trials: Sequence[Trial]) -> tuple[np.ndarray, np.ndarray, Domain, Facts]:
     """One parallel run for every kind of hint."""
     first = trials[0]
-    task = _load(first.dataset)
+    task = demand(first.dataset)
     T = task.week * first["weeks"] or len(task.costs)
-    told = [task.hints(t["hints"])[:T] for t in trials]
+    hints = [task.hints(t["hints"])[:T] for t in trials]
     if first.arm == "shuffled":
-        told = [t.rng().permutation(h) for t, h in zip(trials, told, strict=True)]
+        hints = [t.rng().permutation(h) for t, h in zip(trials, hints, strict=True)]
     costs = task.costs[:T]
     path = float(np.abs(np.diff(np.sign(costs[:, 0]))).sum())
     facts = Facts(T, float(np.abs(costs).max()), path)
     return (
         np.repeat(costs[:, None], len(trials), axis=1),
-        np.stack(told, axis=1),
+        np.stack(hints, axis=1),
         Ball(1.0, 1),
         facts,
     )
-
-
-def _by_segment(curve: np.ndarray, rounds: int) -> np.ndarray:
-    """Means over consecutive segments of one long run; an incomplete last one is left out."""
-    n = len(curve) // rounds
-    return curve[: n * rounds].reshape(n, rounds, *curve.shape[1:]).mean(axis=1)
 
 
 def _thinned(curve: np.ndarray) -> np.ndarray:
@@ -206,7 +145,7 @@ def _metrics_of_batch(done: OCOResult, first: Trial) -> Iterator[Mapping[str, An
     excess = done.losses - done.comparator.losses
     by_half_week = None
     if first.dataset in LOADS:
-        by_half_week = _by_segment(excess, 7 * LOADS[first.dataset] // 2)
+        by_half_week = by_segment(excess, 7 * LOADS[first.dataset] // 2)
     for i in range(done.losses.shape[1]):
         made = {
             "avg_regret": float(done.average_regret[i]),
@@ -220,131 +159,6 @@ def _metrics_of_batch(done: OCOResult, first: Trial) -> Iterator[Mapping[str, An
         yield made
 
 
-def _run_random(trial: Trial) -> Mapping[str, Any]:
-    """Bounds on random problems: how often violated, and how close they come."""
-    ratios, violations, checks = [], 0, 0
-    rng = trial.rng()
-    for gradients in GRADIENTS:
-        for hints in HINTS:
-            problem = random_problem(rng, gradients, hints, PER_COMBINATION, trial["rounds"])
-            done = _play_problem(problem, trial.arm)
-            for comparator in _three_comparators(done, rng):
-                against = done.against(comparator)
-                regret, bound = against.regret[-1], against.bounds()["paper"]
-                violations += int((regret > bound + 1e-9 * np.maximum(bound, 1)).sum())
-                checks += len(bound)
-                ratios.append(regret / bound)
-    ratios = np.concatenate(ratios)
-    return {"violations": violations, "checks": checks, "worst": ratios.max(), "ratios": ratios}
-
-
-def _play_problem(problem: Any, arm: str) -> OCOResult:
-    """Run, then keep the gradients that were met as linear costs: their regret is the larger."""
-    last: list[Any] = [None]
-
-    def gradient(t: int, x: np.ndarray) -> np.ndarray:
-        last[0] = problem.gradient(t, x)
-        return last[0]
-
-    losses = CustomLosses(
-        lambda t, x: np.zeros(PER_COMBINATION), gradient, problem.n_rounds, problem.domain.dim
-    )
-    path = problem.n_rounds * problem.domain.radius / 10
-    still = np.broadcast_to(
-        problem.domain.center, (problem.n_rounds, PER_COMBINATION, problem.domain.dim)
-    )
-    unused = Comparator(still, np.zeros(still.shape[:2]), 0, 0.0, "centre")
-    done = run_arm(
-        arm,
-        problem.domain,
-        losses,
-        lambda past: problem.hint(past.t, last[0]),
-        facts=Facts(problem.n_rounds, 1.0, path),
-        n_runs=PER_COMBINATION,
-        comparators=unused,
-    )
-    met = LinearCosts(done.gradients)
-    return replace(done, stream=met, losses=met.values(done.actions), _others={})
-
-
-def _three_comparators(done: OCOResult, rng: np.random.Generator) -> Iterator[Comparator]:
-    stream, domain = done.stream, done.learner.domain
-    yield per_round(stream, domain)
-    fixed = best_fixed(stream, domain)
-    yield fixed
-    # a few moves between random points of the set's surface and the best fixed action
-    T = stream.n_rounds
-    which = np.searchsorted(np.sort(rng.integers(1, T, 4)), np.arange(T), side="right")
-    corners = domain.linear_min(rng.standard_normal((5, *fixed.points.shape[1:])))
-    corners[::2] = fixed.points[0]
-    yield Comparator(corners[which], stream.values(corners[which]), 4, 0.0, "random")
-
-
-def _run_perfect(trial: Trial) -> Mapping[str, Any]:
-    """Perfect predictions: largest regret per round over the problems, either sign."""
-    rng = trial.rng()
-    worst, violations, checks = 0.0, 0, 0
-    for gradients in GRADIENTS[:3]:  # an adversary cannot be predicted before it has looked
-        for _ in range(4):
-            problem = random_problem(rng, gradients, "none", PER_COMBINATION, trial["rounds"])
-            still = np.tile(problem.domain.center, (PER_COMBINATION, 1))
-            costs = np.stack([problem.gradient(t, still) for t in range(problem.n_rounds)])
-            done = _told(
-                trial.arm,
-                problem.domain,
-                LinearCosts(costs),
-                lambda past, costs=costs: costs[past.t] if past.t < len(costs) else None,
-                n_runs=PER_COMBINATION,
-            )
-            regret = np.abs(done.regret[-1])
-            violations += int((regret >= 1e-12 * problem.n_rounds).sum())
-            checks += len(regret)
-            size = np.abs(costs).max() * problem.domain.radius
-            worst = max(worst, float(regret.max()) / problem.n_rounds / size)
-    return {"violations": violations, "checks": checks, "worst_regret": worst}
-
-
-def _run_disc(trial: Trial) -> Mapping[str, Any]:
-    """Two dimensions: a cost that stays, then turns; actions and unconstrained minimisers."""
-    angle = np.concatenate([np.zeros(60), np.linspace(0, np.pi, 40), np.full(60, np.pi)])
-    costs = -np.stack([np.cos(angle), np.sin(angle)], axis=1)
-    done = run_arm(trial.arm, Ball(1.0, 2), LinearCosts(costs))
-    with np.errstate(divide="ignore", invalid="ignore"):
-        free = -done.states[1:-1] / done.sigma[2:, None]
-    return {
-        "loss": float(done.losses.mean()),
-        "free_x": free[:, 0],
-        "free_y": free[:, 1],
-        "action_x": done.actions[2:, 0],
-        "action_y": done.actions[2:, 1],
-    }
-
-
-@lru_cache(maxsize=4)
-def _still_stream(name: str) -> tuple[Losses, Domain]:
-    if name == "nyse-o log-wealth":
-        relatives = load_relatives("nyse-o").to_numpy()
-        return LogWealth(relatives), Simplex(relatives.shape[1])
-    return autoregression(load_series("water-flow"), 8, scale_rounds=168), Ball(2.0, 8)
-
-
-def _run_still(trial: Trial) -> Mapping[str, Any]:
-    stream, domain = _still_stream(trial.dataset)
-    rounds = STILL[trial.dataset][1]
-    if trial["segments"]:
-        stream = stream.part(0, rounds * trial["segments"])
-    done = run_arm(trial.arm, domain, stream)
-    fixed = best_fixed(stream, domain)
-    return {
-        "avg_regret": done.average_regret,
-        "fixed_regret": float((done.losses - fixed.losses).mean()),
-        "loss": float(done.losses.mean()),
-        "total_loss": float(done.losses.sum()),
-        "segment_loss": _by_segment(done.losses, rounds),
-        "segment_regret": _by_segment(done.losses - fixed.losses, rounds),
-    }
-
-
 @lru_cache(maxsize=4)
 def _user_stream(
     path: Path,
@@ -353,6 +167,7 @@ def _user_stream(
     target: str | None,
     columns: tuple[str, ...],
     time: str | None,
+    q: float,
 ) -> tuple[RecordedStream, Losses]:
     """The file with one row a round of the losses, and the losses."""
     with warnings.catch_warnings():
@@ -365,23 +180,19 @@ def _user_stream(
             columns=columns,
         )
     rows = relatives_of(recorded) if loss == "prices" else recorded
-    return rows, stream_of(recorded, loss)
+    return rows, stream_of(recorded, loss, q)
 
 
-def _refuse_hints(recorded: RecordedStream, hints: Iterable[str], loss: str) -> None:
-    """Hints that no trial could be run with."""
-    for hint in hints:
-        if hint == "adversarial":
-            if loss != "linear":
-                raise InputError("adversarial hints need linear costs", "leave them out")
-        elif hint == "recorded":
-            if recorded.hints is None:
-                raise InputError(
-                    f"{recorded.name} has no columns pred_1, pred_2, ...",
-                    "add one per coordinate, or use hints=last",
-                )
-        else:
-            as_predictor(hint, recorded.timestamps)
+def _own_arms(asked: Sequence[str], domain: Domain, known: Iterable[str]) -> tuple[str, ...]:
+    """What is run on a person's stream, the method first."""
+    known = list(known)
+    if unknown := [arm for arm in asked if arm not in known]:
+        raise InputError(f"there are no arms {', '.join(unknown)}", f"use {', '.join(known)}")
+    wanted = [a for a in known if (a in asked or a == "recursive" if asked else a not in ORACLES)]
+    able = working_on(wanted, domain)
+    if left := [arm for arm in asked if arm not in able]:
+        raise InputError(f"{', '.join(left)} cannot work on {domain!r}", "leave it out of arms")
+    return tuple(able)
 
 
 def _shuffled(done: OCOResult, trial: Trial) -> np.ndarray:
@@ -862,7 +673,9 @@ class OptimisticFTRL(Study):
         "shuffled": Arm("control", "the method with its hints in random order"),
     }
     measures: ClassVar = {
-        "avg_regret": Measure("regret per round, against the best of each round", "lower"),
+        "avg_regret": Measure(
+            "regret per round, against the best of each round", "lower", bounds=(0.0, math.inf)
+        ),
         "fixed_regret": Measure("regret per round, against the best fixed action", "lower"),
         "loss": Measure("loss per round", "lower"),
     }
@@ -936,15 +749,14 @@ class OptimisticFTRL(Study):
         """One cell; see the methods below for each kind of data set."""
         if self.user is not None:
             return self._run_user(trial)
-        single: dict[str, Callable[[Trial], Mapping[str, Any]]] = {
-            "random problems": _run_random,
-            "perfect hints": _run_perfect,
-            "disc": _run_disc,
-        }
-        if trial.dataset in single:
-            return single[trial.dataset](trial)
+        if trial.dataset == "random problems":
+            return on_random_problems(trial.arm, trial.rng(), trial["rounds"])
+        if trial.dataset == "perfect hints":
+            return on_perfect_hints(trial.arm, trial.rng(), trial["rounds"])
+        if trial.dataset == "disc":
+            return in_a_disc(trial.arm)
         if trial.dataset in STILL:
-            return _run_still(trial)
+            return on_still_stream(trial.dataset, trial.arm, trial["segments"])
         return next(self.run_many([trial]))
 
     def run_many(self, trials: Sequence[Trial]) -> Iterator[Mapping[str, Any]]:
@@ -961,7 +773,7 @@ class OptimisticFTRL(Study):
         else:
             costs, hints, domain, facts = _load_batch(trials)
         arm = "recursive" if first.arm == "shuffled" else first.arm
-        done = _told(arm, domain, LinearCosts(costs), hints, facts=facts, n_runs=len(trials))
+        done = told(arm, domain, LinearCosts(costs), hints, facts=facts, n_runs=len(trials))
         yield from _metrics_of_batch(done, first)
 
     # --- on a person's stream --------------------------------------------------------------------
@@ -972,7 +784,9 @@ class OptimisticFTRL(Study):
         source: Any,
         *,
         loss: Annotated[
-            Literal["linear", "squared", "absolute", "logistic", "log-wealth", "prices"],
+            Literal[
+                "linear", "squared", "absolute", "quantile", "logistic", "log-wealth", "prices"
+            ],
             "linear: rows hold costs; log-wealth: price relatives; else one column is a target",
         ] = "linear",
         domain: Annotated[
@@ -987,6 +801,11 @@ class OptimisticFTRL(Study):
             tuple[str, ...], "the columns to use, with the target; all numeric ones without"
         ] = (),
         time: Annotated[str | None, "the column of times (one called time or date without)"] = None,
+        q: Annotated[float, "the level of the quantile loss"] = 0.5,
+        arms: Annotated[
+            tuple[str, ...],
+            "what to set beside recursive; all but known-path and official-code without",
+        ] = (),
     ) -> OptimisticFTRL:
         """The same arms on a recorded stream; replicates are contiguous blocks of it."""
         study = cls()
@@ -1000,8 +819,9 @@ class OptimisticFTRL(Study):
             columns=columns,
             min_rounds=20,
         )
-        stream = stream_of(recorded, loss)
-        stream.check(parse_domain(domain, stream.dim))
+        stream = stream_of(recorded, loss, q)
+        decisions = parse_domain(domain, stream.dim)
+        stream.check(decisions)
         if loss == "linear" and (recorded.values > 0).all():
             warnings.warn(
                 f"{source.name}: the rows are taken as costs, decisions on {domain} (domain=...); "
@@ -1009,7 +829,10 @@ class OptimisticFTRL(Study):
                 UserWarning,
                 stacklevel=2,
             )
-        _refuse_hints(recorded, hints, loss)
+        for hint in hints:  # those that no trial could be run with
+            as_predictor(told_hints(hint, stream, recorded.hints), recorded.timestamps)
+        # the loss says it in the person's own units; a regret repeats the same differences
+        study.measures = {"loss": cls.measures["loss"]}
         study.user = {
             "path": source.path,
             "loss": loss,
@@ -1018,6 +841,8 @@ class OptimisticFTRL(Study):
             "target": target,
             "columns": tuple(columns),
             "time": time,
+            "q": q,
+            "arms": _own_arms(arms, decisions, cls.arms),
             "rounds": stream.n_rounds,
             "fingerprint": source.fingerprint,
             "name": source.name,
@@ -1028,11 +853,7 @@ class OptimisticFTRL(Study):
         wanted = len(scale.seeds(smoke=2, cpu=8, paper=8))
         blocks = max(1, min(wanted, self.user["rounds"] // 10))
         for hint in self.user["hints"]:
-            for arm in self.arms:
-                if arm == "hedge" and self.user["domain"] != "simplex":
-                    continue
-                if arm == "official-code" and not self.user["domain"].startswith("ball"):
-                    continue
+            for arm in self.user["arms"]:
                 if arm == "shuffled" and hint == "none":
                     continue
                 for seed in range(blocks):
@@ -1041,22 +862,19 @@ class OptimisticFTRL(Study):
     def _run_user(self, trial: Trial) -> Mapping[str, Any]:
         u = self.user
         recorded, stream = _user_stream(
-            u["path"], u["fingerprint"], u["loss"], u["target"], u["columns"], u["time"]
+            u["path"], u["fingerprint"], u["loss"], u["target"], u["columns"], u["time"], u["q"]
         )
         domain = parse_domain(u["domain"], stream.dim)
         part = split_stream(stream, trial["blocks"])[trial.seed]
         rows = np.array_split(np.arange(stream.n_rounds), trial["blocks"])[trial.seed]
         times = None if recorded.timestamps is None else recorded.timestamps[rows]
-        arm, hints = trial.arm, trial["hints"]
-        if hints == "adversarial":
-            hints = -part.costs
-        elif hints == "recorded":
-            hints = recorded.hints[rows]
+        arm = trial.arm
+        known = None if recorded.hints is None else recorded.hints[rows]
+        hints = told_hints(trial["hints"], part, known)
         if arm == "shuffled":
             done = run_arm("recursive", domain, part, hints, timestamps=times)
             arm, hints = "recursive", _shuffled(done, trial)
         done = run_arm(arm, domain, part, hints, timestamps=times)
-        # another comparator would shift every arm by the same number: the table stays as it is
         return {
             "avg_regret": done.average_regret,
             "loss": float(done.losses.mean()),

@@ -21,10 +21,10 @@ driving is copied. SSAR (Luo, Xie, Wang, Huang, ICML 2025) changes two things in
 Trusted: ... of 20,000 transitions (... %) in ... of 100 episodes: ...
 
 Your own log comes in through :class:`OfflineDataset` (NPZ, HDF5, Minari, CSV, Parquet, data
-frames) or ``read_offline(path)``; its complaints name the column and the row. What is cheaper comes
-first: ``Baseline("filtered-bc")`` clones the trusted part and needs no critic. In the study of this
-package most or all of SSAR's gain was selection's, and a TD3+BC with a tuned alpha was level or
-ahead where the log covers much; the card says where.
+frames, D4RL's dictionaries, d3rlpy's ``MDPDataset``) or ``read_offline(...)``; its complaints name
+the column and the row. What is cheaper comes first: ``Baseline("filtered-bc")`` clones the trusted
+part and needs no critic. In the study of this package most or all of SSAR's gain was selection's,
+and a TD3+BC with a tuned alpha was level or ahead where the log covers much; the card says where.
 
 Learners (:class:`TD3BC`, :class:`CQL`, :class:`IQL`, :class:`BehaviourCloning`) train many seeds
 and settings as one stack; :func:`compare_arms` puts arms side by side on one log.

@@ -110,7 +110,7 @@ class BaseOfflineRL:
 
     def fit(
         self,
-        data: OfflineDataset | str | Path,
+        data: Any,
         eval_env: Any = None,
         eval_every: int = 5000,
         eval_episodes: int = 16,
@@ -120,7 +120,8 @@ class BaseOfflineRL:
 
         Parameters
         ----------
-        data : OfflineDataset, or a path or Minari id that ``read_offline`` takes
+        data : OfflineDataset, or whatever ``read_offline`` takes
+            A path, a Minari id, a data frame, D4RL's dictionary, d3rlpy's data set.
         eval_env : str or simulator, optional
             Returns in it enter ``history_``; it does not change what is learned.
         eval_every : int
@@ -135,7 +136,7 @@ class BaseOfflineRL:
             The log cannot be used, or the environment does not fit it.
         """
         keep_memory()
-        data = data if isinstance(data, OfflineDataset) else read_offline(data)
+        data = read_offline(data)
         self.data_ = data
         device = str(resolve_device(self.device))
         sizes = self._sizes(data.observations.shape[1], data.actions.shape[1], device)

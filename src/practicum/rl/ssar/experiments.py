@@ -11,7 +11,7 @@ import numpy as np
 from jaxtyping import Bool, Float, Int
 from scipy import stats
 
-from practicum.data.offline import OfflineDataset
+from practicum.data.offline import OfflineDataset, read_offline
 from practicum.errors import InputError
 from practicum.models.stacked import keep_memory
 from practicum.models.training import torch
@@ -450,7 +450,7 @@ def _disagreement(stack: Stack, member: int) -> dict[str, Any]:
 
 
 def compare_arms(
-    data: OfflineDataset,
+    data: Any,
     arms: Sequence[str] = ("bc", "filtered-bc", "td3bc", "iql", "ssar-td3bc"),
     *,
     seeds: int = 5,
@@ -463,7 +463,7 @@ def compare_arms(
 
     Parameters
     ----------
-    data : OfflineDataset
+    data : OfflineDataset, or whatever ``read_offline`` takes
     arms : sequence of str
         Keys of ``practicum.rl.ssar.experiments.FAMILIES``' families.
     seeds : int
@@ -491,7 +491,7 @@ def compare_arms(
     >>> {arm: len(runs) for arm, runs in done.items()}
     {'bc': 2, 'td3bc': 2}
     """
-    setting = setting or Setting()
+    data, setting = read_offline(data), setting or Setting()
     families: dict[str, list[str]] = {}
     for arm in arms:
         families.setdefault(family_of(arm), []).append(arm)

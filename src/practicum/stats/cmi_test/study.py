@@ -37,7 +37,7 @@ from practicum.study import (
     needs_more,
     rate,
 )
-from practicum.study.evidence import Sample, binomial_interval, differences, number
+from practicum.study.evidence import Differences, Sample, binomial_interval, number
 from practicum.study.plots import add_ribbon, colours, new_figure
 
 if TYPE_CHECKING:
@@ -453,7 +453,7 @@ def _claim_even(results: Results) -> Verdict:
         parts.append(greater_than(*pair, margin=0.20, what=what))
         for n in sizes:
             where["n"] = n
-            gain = Sample(differences(*results.paired("power", "cmi", "pcm", **where)))
+            gain = Differences(*results.paired("power", "cmi", "pcm", **where), (0, 1))
             own = results.values("power", arm="cmi", **where)
             if gain.n:
                 notes.append(
