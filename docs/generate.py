@@ -94,20 +94,34 @@ def method_page(method: catalog.Method, results: str, benchmark: str) -> str:
 
 
 def claims(results: str) -> str:
-    """The table of RESULTS.md as paragraphs: its sentences are too long for a column."""
+    """The table of RESULTS.md as a paragraph a claim, its evidence below it."""
     lines = []
+    evidence = _evidence(results)
     for line in results.splitlines():
         cells = [c.strip().replace("\\|", "|") for c in re.split(r"(?<!\\)\|", line)[1:-1]]
         if len(cells) != 4:
-            lines.append(line)
+            if not line.startswith(("* ", "  * ")):
+                lines.append(line)
             continue
         claim, reported, measured, verdict = cells
         if claim == "claim" or not claim.strip("-"):
             continue
-        word, _, evidence = verdict.partition(". ")
-        lines += [f"### {claim}", "", f"{word}: reported {reported}; measured {measured or '-'}."]
-        lines += ["", evidence, ""]
+        told = f"{verdict}: reported {reported}; measured {measured or '-'}."
+        lines += [f"### {claim}", "", told]
+        lines += ["", *evidence.get(claim.partition(":")[0], []), ""]
     return "\n".join(lines)
+
+
+def _evidence(results: str) -> dict[str, list[str]]:
+    """Claim -> the lines of RESULTS.md that say what its verdict rests on."""
+    found: dict[str, list[str]] = {}
+    part: list[str] = []
+    for line in results.splitlines():
+        if named := re.match(r"\* \*\*(\S+)\*\* ?(.*)", line):
+            part = found[named[1]] = [named[2], ""]
+        elif line.startswith("  * "):
+            part.append(line[2:])
+    return found
 
 
 def _install(extras: list[str]) -> str:

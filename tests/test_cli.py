@@ -21,8 +21,8 @@ import typer
 
 from practicum import catalog
 from practicum.cli import main
-from practicum.errors import MissingExtra
 from practicum.cli.guard import in_options
+from practicum.errors import MissingExtra
 from practicum.study.compare import Option, _as_options
 
 HEAVY = ("numpy", "scipy", "pandas", "sklearn", "torch", "plotly", "sqlalchemy", "joblib")
@@ -263,7 +263,7 @@ def test_an_input_is_never_overwritten(cli, table, data, output):
     [
         ("auction-bne solve equilibrium.csv --bidders 3", "equilibrium.csv"),  # the default
         ("auction-bne solve equilibrium.csv:bid --bidders 3", "equilibrium.csv"),
-        ("auction-bne values values.csv --bidders 3", "values.csv"),
+        ("auction-bne values estimated-values.csv --bidders 3", "estimated-values.csv"),
         ("procrustes-wasserstein matrix distances.csv clouds/s0.csv", "distances.csv"),
         ("procrustes-wasserstein matrix clouds --out clouds/s0.csv", "clouds/s0.csv"),
         ("procrustes-wasserstein matrix clouds --out link.csv", "link.csv"),
@@ -272,7 +272,7 @@ def test_an_input_is_never_overwritten(cli, table, data, output):
 )
 def test_an_output_that_is_read_is_refused_default_or_not(cli, tmp_path, line, lost):
     (tmp_path / "clouds").mkdir()
-    for name in ("equilibrium.csv", "values.csv", "distances.csv", "clouds/s0.csv"):
+    for name in ("equilibrium.csv", "estimated-values.csv", "distances.csv", "clouds/s0.csv"):
         (tmp_path / name).write_text("bid\n1\n2\n3\n")
     (tmp_path / "link.csv").symlink_to(tmp_path / "clouds" / "s0.csv")
     before = {p: p.read_bytes() for p in tmp_path.rglob("*.csv")}

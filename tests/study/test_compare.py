@@ -1,5 +1,6 @@
 """A method against others on a person's own data: options, standings, the sentence."""
 
+import math
 from typing import Annotated, Literal
 
 import numpy as np
@@ -9,7 +10,14 @@ from practicum_toy.study import Coin
 
 from practicum.data.kinds import UserData
 from practicum.errors import InputError
-from practicum.study.compare import caveat, comparison, options_of, sentence, study_on
+from practicum.study.compare import (
+    caveat,
+    comparison,
+    options_of,
+    sentence,
+    shared_setting,
+    study_on,
+)
 from practicum.study.results import Results
 from practicum.study.spec import Arm, Measure, Outcome, Scale, Trial
 
@@ -174,10 +182,10 @@ def test_shares_keep_within_their_range(tmp_path):
     assert (slow.difference_interval.low, slow.standing) == (-1, "undecided")
 
 
-def few(tmp_path, label, values, unit=""):
+def few(tmp_path, label, values, **about):
     """Rows of a comparison on two seeds."""
     study = Race(tmp_path / "log")
-    study.measures = {"m": Measure(label, "higher", unit)}
+    study.measures = {"m": Measure(label, "higher", **about)}
     outcomes = [
         Outcome(Trial("lab", "d", arm, seed), {"m": value})
         for arm, pair in values.items()
@@ -186,18 +194,11 @@ def few(tmp_path, label, values, unit=""):
     return study, comparison(study, Results(outcomes, Scale()))
 
 
-@pytest.mark.parametrize(
-    ("label", "unit", "low", "high"),
-    [
-        ("accuracy on nodes whose class was not shown", "", 0, 1),
-        ("accuracy at the best k", "%", 0, 100),
-        ("power: runs that reject", "", 0, 1),
-        ("adjusted Rand index with the true groups", "", -0.5, 1),
-    ],
-)
-def test_intervals_keep_within_the_range_of_their_measure(tmp_path, label, unit, low, high):
+@pytest.mark.parametrize(("low", "high"), [(0, 1), (0, 100), (-0.5, 1)])
+def test_intervals_keep_within_the_range_of_their_measure(tmp_path, low, high):
+    """Two seeds have an interval wider than any accuracy's range."""
     values = {"ours": (0.7 * high, 0.81 * high), "slow": (0.6 * high, 0.6 * high)}
-    ours, slow = few(tmp_path, label, values, unit)[1]
+    ours, slow = few(tmp_path, "accuracy", values, bounds=(low, high))[1]
     assert (ours.interval.low, ours.interval.high) == (low, high)
     assert (slow.interval.low, slow.interval.high) == (low, high)  # of two equal values: no spread
     assert (slow.difference_interval.low, slow.difference_interval.high) == (
@@ -206,14 +207,20 @@ def test_intervals_keep_within_the_range_of_their_measure(tmp_path, label, unit,
     )
 
 
-def test_measures_of_no_known_range_keep_their_intervals(tmp_path):
-    for label in ("loss", "accuracy lost to the faulty agent"):
-        ours, _ = few(tmp_path, label, {"ours": (0.7, 0.81), "slow": (0.6, 0.6)})[1]
-        assert ours.interval.low < 0
-        assert ours.interval.high > 1
-    ours, _ = few(tmp_path, "accuracy", {"ours": (70.0, 81.0), "slow": (60.0, 61.0)})[1]
-    assert ours.interval.high > 81, "values in per cent under a label that says nothing of it"
-    assert few(tmp_path, "CPU time", {"ours": (1.0, 5.0)}, "s")[1][0].interval.low == 0
+def test_a_range_may_be_open(tmp_path):
+    seconds = {"ours": (1.0, 5.0)}
+    (ours,) = few(tmp_path, "CPU time", seconds, bounds=(0, math.inf))[1]
+    assert ours.interval.low == 0
+    assert 5 < ours.interval.high < math.inf
+
+
+def test_measures_without_a_range_keep_their_intervals(tmp_path):
+    ours, _ = few(tmp_path, "accuracy lost", {"ours": (0.7, 0.81), "slow": (0.6, 0.6)})[1]
+    assert ours.interval.low < 0
+    assert ours.interval.high > 1
+    wrong = {"ours": (70.0, 81.0), "slow": (60.0, 61.0)}
+    ours, _ = few(tmp_path, "accuracy", wrong, bounds=(0, 1))[1]
+    assert ours.interval.high > 81, "values in per cent, declared as shares"
 
 
 def test_two_seeds_decide_nothing_and_that_is_said_once(tmp_path):
@@ -355,6 +362,23 @@ def test_the_sentence_pools_no_settings(tmp_path):
     assert none.endswith("] is ahead of slow. ")
     assert last.startswith("hints=last: ours 2 [")
     assert last.endswith("] is behind slow.")
+
+
+def test_what_all_cells_share_is_said_once(tmp_path):
+    """Blocks are eight everywhere and only ours has a step: the hints tell the rows apart."""
+    study = Race(tmp_path / "log")
+    study.measures = {"time": Measure("time", "lower")}
+    outcomes = [
+        Outcome(Trial("lab", "d", arm, i, (("blocks", 8), ("hints", hints), *more)), {"time": i})
+        for arm, more in (("ours", (("step", 1),)), ("slow", ()))
+        for hints in ("none", "last")
+        for i in range(3)
+    ]
+    results = Results(outcomes, Scale())
+    assert shared_setting(results) == "blocks=8"
+    settings = {row.setting for row in comparison(study, results)}
+    assert settings == {"hints=none", "hints=last", "hints=none, step=1", "hints=last, step=1"}
+    assert shared_setting(Results([], Scale())) == ""
 
 
 def test_the_sentence_names_data_sets_where_they_differ(tmp_path):

@@ -421,7 +421,20 @@ def test_all_of_two(first, second):
     expected = TABLE.get((first, second)) or TABLE[(second, first)]
     whole = all_of(Verdict(first, "one."), Verdict(second, "two."))
     assert whole.status == expected
-    assert whole.sentence == "one. two."
+    signs = dict(zip((R, N, P, I, M), "✓✗◐?…", strict=True))
+    assert whole.sentence == f"{signs[first]} one.\n{signs[second]} two."
+
+
+def test_a_claim_of_one_part_has_no_sign():
+    assert all_of(Verdict(N, "one."), sentence="Why.").sentence == "Why.\none."
+
+
+def test_the_number_shown_is_of_the_part_that_decides():
+    """Of one that failed, else of one that is open; a reader looks there for the reason."""
+    held, failed, open_ = Verdict(R, "a", 0.9), Verdict(N, "b", 0.1), Verdict(I, "c", 0.5)
+    assert all_of(held, open_, failed).estimate == 0.1
+    assert all_of(held, open_).estimate == 0.5
+    assert all_of(held, Verdict(R, "d", 0.8)).estimate == 0.9
 
 
 @given(st.lists(st.sampled_from([R, N, P, I, M]), min_size=1, max_size=5), st.randoms())
@@ -449,9 +462,11 @@ def test_all_of_is_as_sure_as_its_least_sure_part():
 def test_holms_example():
     """p = .01 .04 .03 .005: adjusted .03 .06 .06 .02; only the first and last survive at 5 %."""
     ps = {"C1": 0.01, "C2": 0.04, "C3": 0.03, "C4": 0.005}
-    judged = holm({name: Verdict(R, "s.", p=p) for name, p in ps.items()})
+    judged = holm({name: Verdict(R, "s.", p=p, n=100) for name, p in ps.items()})
     assert {k: v.status for k, v in judged.items()} == {"C1": R, "C2": I, "C3": I, "C4": R}
     assert "adjusted p = 0.06" in judged["C2"].sentence
+    # two-sided p of .03 has z = 2.170, the .025 it has to reach 2.241: 100 (2.241 / 2.170)^2
+    assert judged["C3"].seeds_needed == 107
     assert judged["C1"].sentence == "s."
 
 

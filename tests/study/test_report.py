@@ -16,7 +16,7 @@ from practicum_toy.study import Coin
 from practicum import catalog
 from practicum.errors import InputError
 from practicum.study import report
-from practicum.study.evidence import Verdict
+from practicum.study.evidence import Verdict, all_of
 from practicum.study.plots import new_figure
 from practicum.study.report import (
     Section,
@@ -362,6 +362,13 @@ def test_no_words_can_break_the_table(section, tmp_path, text):
     for row in table:
         assert row.endswith("|")
         assert row.replace("\\|", "").count("|") == 5
+
+
+def test_the_evidence_stands_below_the_table_part_by_part(section, tmp_path):
+    parts = Verdict("reproduced", "It holds."), Verdict("not reproduced", "It does not.")
+    section.verdicts = {"C1": all_of(*parts, sentence="Of two."), "C2": Verdict("partly", "Alone.")}
+    text = write_markdown([section], tmp_path / "R.md").read_text()
+    assert "* **C1** Of two.\n  * ✓ It holds.\n  * ✗ It does not.\n* **C2** Alone.\n" in text
 
 
 def test_the_table_says_when_and_where(section, tmp_path):

@@ -307,7 +307,13 @@ def compare(
 
     Example: practicum compare model-collapse --data measurements.csv -o model=kde
     """
-    from practicum.study.compare import comparison, options_of, sentence, study_on
+    from practicum.study.compare import (
+        comparison,
+        options_of,
+        sentence,
+        shared_setting,
+        study_on,
+    )
     from practicum.study.report import Section, write_comparison
     from practicum.study.runner import run_study
     from practicum.study.spec import Scale
@@ -355,13 +361,14 @@ def compare(
             {
                 "slug": slug,
                 "sentence": sentence(study, rows),
+                "setting": shared_setting(run.results),
                 "report": str(written),
                 "rows": [row_json(r) for r in rows],
                 "failures": failures_json(run),
             }
         )
     else:
-        print_comparison(study, rows)
+        print_comparison(study, rows, shared_setting(run.results))
         out.print(Text(sentence(study, rows), style="bold"))
         out.print(Text(f"Report: {written}"))
     print_failures(run)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import json
 import math
 import os
@@ -102,7 +103,7 @@ def print_verdicts(method: catalog.Method, run: Run) -> None:
         )
     out.print(table)
     for name, v in run.verdicts.items():
-        out.print(Text(f"{name}: {v.sentence}", style="dim"))
+        out.print(Text(f"{name}: " + v.sentence.replace("\n", "\n    "), style="dim"))
     stored = len(run.results) - (run.executed - len(run.failures))
     out.print(
         f"{run.executed} trials run, {stored} taken from the store, {run.seconds:.1f} s, "
@@ -116,28 +117,32 @@ def print_verdicts(method: catalog.Method, run: Run) -> None:
         )
 
 
-def print_comparison(study: Any, rows: list[Any]) -> None:
+def print_comparison(study: Any, rows: list[Any], setting: str) -> None:
     from practicum.study.compare import caveat
     from practicum.study.evidence import number
 
     if said := caveat(rows):
         out.print(Text(said))
-    table = Table(box=None, pad_edge=False)
-    for column in ("data", "measure", "arm", "mean [95 %]", "minus method", "the method is"):
-        table.add_column(column)
-    for r in rows:
-        minus = f"{number(r.difference)} {r.difference_interval}" if r.difference_interval else ""
-        where = f"{r.dataset} ({r.setting})" if r.setting else r.dataset
-        cells = (
-            where,
-            study.measures[r.measure].label,
-            r.arm,
-            f"{number(r.mean)} {r.interval}",
-            minus,
-            r.standing,
-        )
-        table.add_row(*map(Text, cells))
-    out.print(table)
+    if setting:
+        out.print(Text(f"All with {setting}."))
+    several = len({(r.dataset, r.setting) for r in rows}) > 1
+    for (dataset, within, name), part in itertools.groupby(
+        rows, key=lambda r: (r.dataset, r.setting, r.measure)
+    ):
+        measure = study.measures[name]
+        where = f" on {dataset}" + f" ({within})" * bool(within) if several else ""
+        unit = f" ({measure.unit})" if measure.unit else ""
+        table = Table(box=None, pad_edge=False, title_justify="left")
+        table.title = Text(f"{measure.label}{unit}{where}: {measure.better} is better")
+        for column in ("arm", "mean [95 %]", "minus method", "the method is"):
+            table.add_column(column)
+        for r in part:
+            apart = r.difference_interval
+            minus = f"{number(r.difference)} {apart}" if apart else ""
+            cells = r.arm, f"{number(r.mean)} {r.interval}", minus, r.standing
+            table.add_row(*map(Text, cells))
+        out.print(table)
+        out.print()
 
 
 def print_failures(run: Run) -> None:

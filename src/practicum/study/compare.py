@@ -6,7 +6,7 @@ import inspect
 import re
 import sys
 import typing
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -137,7 +137,7 @@ class Row:
     """One arm on one data set and measure, beside the method."""
 
     dataset: str
-    setting: str
+    setting: str  # the parameters, but for those that every cell shares
     measure: str
     arm: str
     role: str
@@ -157,9 +157,10 @@ def comparison(study: Study, results: Results) -> list[Row]:
     for outcome in results.outcomes:
         trial = outcome.trial
         settings.setdefault((trial.dataset, trial.params), []).append(outcome)
+    shared = _shared(results)
     for (dataset, params), outcomes in settings.items():
         part = Results(outcomes, results.scale)
-        setting = ", ".join(f"{name}={value}" for name, value in params)
+        setting = _told(pair for pair in params if pair not in shared)
         for measure in study.measures:
             for arm, about in study.arms.items():
                 values = part.values(measure, arm=arm)
@@ -184,16 +185,30 @@ def comparison(study: Study, results: Results) -> list[Row]:
     return rows
 
 
+def shared_setting(results: Results) -> str:
+    """The parameters that every cell has with one value: said once, above the table."""
+    return _told(_shared(results))
+
+
+def _shared(results: Results) -> list[tuple[str, Any]]:
+    cells = [outcome.trial.params for outcome in results.outcomes]
+    return [pair for pair in cells[0] if all(pair in cell for cell in cells)] if cells else []
+
+
+def _told(params: Iterable[tuple[str, Any]]) -> str:
+    return ", ".join(f"{name}={value}" for name, value in params)
+
+
 def mean_interval(measure: Measure, values: pd.Series) -> Interval:
     """Of the mean over seeds; exact where every value is a yes or a no."""
     if yes_or_no(values):
         return binomial_interval(int(values.sum()), len(values))
-    return bootstrap_interval(values, bounds=measure.span)
+    return bootstrap_interval(values, bounds=measure.bounds)
 
 
 def paired_difference(measure: Measure, a: pd.Series, b: pd.Series) -> tuple[float, Interval]:
     """The mean of ``a - b`` over the seeds that both have, and its interval."""
-    sample = Differences(a, b, measure.span)
+    sample = Differences(a, b, measure.bounds)
     return sample.mean, sample.bounded()
 
 

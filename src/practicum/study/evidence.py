@@ -34,6 +34,16 @@ MIN_BOOTSTRAP = 10  # below, resampling says little about the tails
 MIN_EQUAL = 5  # so many equal values decide; fewer may be equal by luck
 LINE: Bounds = (-math.inf, math.inf)
 DECIDED = ("reproduced", "not reproduced")
+# a sign beside the words and colours, for whoever skims and whoever sees no colours
+MARKS: dict[str, str] = {
+    "reproduced": "✓",
+    "partly": "◐",
+    "not reproduced": "✗",
+    "inconclusive": "?",
+    "needs more": "…",
+}
+# which part of a claim decides it
+WEIGHT = ("not reproduced", "partly", "inconclusive", "needs more", "reproduced")
 
 
 @dataclass(frozen=True)
@@ -61,7 +71,10 @@ class Interval:
 
 @dataclass(frozen=True)
 class Verdict:
-    """What was measured, against what, and what follows."""
+    """What was measured, against what, and what follows.
+
+    The sentence of a claim of several parts has a line for each.
+    """
 
     status: Status
     sentence: str
@@ -553,8 +566,16 @@ def all_of(*parts: Verdict, sentence: str = "") -> Verdict:
     """A claim of several parts: reproduced when all are, not when none is, partly in between.
 
     An undecided part leaves the whole inconclusive unless some part already failed. The number
-    shown and its n are the first part's. The p-value is the largest, for all parts must hold;
-    one that failed refutes the whole, and undecided ones beside it do not make it less sure.
+    shown and its n are those of the first part that decides: that failed, or else is open, or else
+    holds. The p-value is the largest, for all parts must hold; one that failed refutes the whole,
+    and undecided ones beside it do not make it less sure.
+
+    Examples
+    --------
+    >>> print(all_of(never(0, 60, "a"), never(2, 60, "b"), sentence="Of two.").sentence)
+    Of two.
+    ✓ a: no violation in 60 checks (rate below 0.0487 at 95 %).
+    ✗ b: violated in 2 of 60 checks.
     """
     statuses = [v.status for v in parts]
     if all(s == "reproduced" for s in statuses):
@@ -567,13 +588,12 @@ def all_of(*parts: Verdict, sentence: str = "") -> Verdict:
         status = "partly"
     else:
         status = "needs more" if "needs more" in statuses else "inconclusive"
-    lead = parts[0]
-    words = " ".join(filter(None, [sentence, *(v.sentence for v in parts)]))
+    told = [f"{MARKS[v.status]} {v.sentence}" if len(parts) > 1 else v.sentence for v in parts]
     needed = [v.seeds_needed for v in parts if v.seeds_needed]
     return replace(
-        lead,
+        min(parts, key=lambda v: WEIGHT.index(v.status)),
         status=status,
-        sentence=words,
+        sentence="\n".join(filter(None, [sentence, *told])),
         p=_joint_p(status, parts),
         seeds_needed=None if status in DECIDED else max(needed, default=None),
     )
@@ -590,6 +610,13 @@ def _joint_p(status: Status, parts: Sequence[Verdict]) -> float | None:
     return min(1.0, len(tested) * min(p for p in failed if p is not None))
 
 
+def _seeds_for(p: float, wanted: float, n: int) -> int | None:
+    """How many values bring the p of ``n`` of them down to the wanted one, at the same effect."""
+    now, then = -ndtri(p / 2), -ndtri(wanted / 2)
+    needed = math.ceil(n * (then / now) ** 2) if now > 0 else 0
+    return needed if needed > n else None
+
+
 def holm(verdicts: dict[str, Verdict], level: float = LEVEL) -> dict[str, Verdict]:
     """Holm's step-down over the claims of one study.
 
@@ -601,9 +628,18 @@ def holm(verdicts: dict[str, Verdict], level: float = LEVEL) -> dict[str, Verdic
     out = dict(verdicts)
     running = 0.0
     for rank, (name, p) in enumerate(sorted(tested.items(), key=lambda item: item[1])):
-        running = max(running, min(1.0, p * (len(tested) - rank)))
+        chances = len(tested) - rank
+        running = max(running, min(1.0, p * chances))
         v = out[name]
         if running > 1 - level and v.status in DECIDED:
-            note = f" Holm over {len(tested)} claims: adjusted p = {number(running)}, undecided."
-            out[name] = replace(v, status="inconclusive", sentence=v.sentence + note)
+            note = (
+                f"One of {len(tested)} claims that were tested here: together with the others, "
+                f"this is not sure enough (Holm's adjusted p = {number(running)})."
+            )
+            out[name] = replace(
+                v,
+                status="inconclusive",
+                sentence=f"{v.sentence}\n{note}",
+                seeds_needed=_seeds_for(p, (1 - level) / chances, v.n),
+            )
     return out

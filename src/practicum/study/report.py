@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import pandas as pd
 
 from practicum.errors import InputError
-from practicum.study.compare import Row, caveat, comparison, sentence
+from practicum.study.compare import Row, caveat, comparison, sentence, shared_setting
 from practicum.study.evidence import Verdict, number
 from practicum.study.results import Results
 from practicum.study.runner import judge, study_code
@@ -135,6 +135,7 @@ def write_comparison(section: Section, path: Path) -> Path:
         "rows": rows,
         "sentence": sentence(section.study, rows),
         "caveat": caveat(rows),
+        "setting": shared_setting(section.results),
     }
     name = section.study.source.name if section.study.source else ""
     return _render(path, title=f"{section.card.title} on {name}", parts=[part], kind="compare")
@@ -215,17 +216,28 @@ def write_markdown(sections: Sequence[Section], path: Path) -> Path:
                 f"{claim.id}: {claim.statement}",
                 claim.reported,
                 v.measured if v else "",
-                f"**{v.status}**. {v.sentence}" if v else "not run",
+                f"**{v.status}**" if v else "not run",
             ]
             lines.append(
                 "| " + " | ".join(" ".join(c.replace("|", "\\|").split()) for c in cells) + " |"
             )
+        lines += ["", *_evidence(s)]
         if s.stale:
             lines += ["", "The method's code has changed since these trials ran."]
         if s.failures:
             lines += ["", f"{len(s.failures)} trials failed; the first: {s.failures[0].reason}"]
     text = "\n".join(lines) + "\n"
     return write_atomically(path, lambda p: p.write_text(text, encoding="utf-8"))
+
+
+def _evidence(section: Section) -> list[str]:
+    """What each verdict rests on: a list, with the parts of a claim below it."""
+    lines = []
+    for claim in section.card.claims:
+        if v := section.verdicts.get(claim.id):
+            told = [" ".join(line.split()) for line in v.sentence.splitlines() if line.strip()]
+            lines += [f"* **{claim.id}** {' '.join(told[:1])}", *(f"  * {t}" for t in told[1:])]
+    return lines
 
 
 def export_tidy(

@@ -140,7 +140,7 @@ def run_study(
     if kind == "verify":
         run.verdicts = judge(study, run.results)
         if run.failures:
-            note = f" {len(run.failures)} of {len(keys)} trials failed and are missing."
+            note = f"\n{len(run.failures)} of {len(keys)} trials failed and are missing."
             run.verdicts = {
                 claim: replace(v, sentence=v.sentence + note) for claim, v in run.verdicts.items()
             }

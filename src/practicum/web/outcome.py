@@ -13,7 +13,7 @@ from typing import Any
 from practicum import catalog
 from practicum.data.kinds import UserData
 from practicum.errors import InputError
-from practicum.study.compare import Row, caveat, comparison, sentence, study_on
+from practicum.study.compare import Row, caveat, comparison, sentence, shared_setting, study_on
 from practicum.study.evidence import Verdict
 from practicum.study.fingerprint import code_fingerprint
 from practicum.study.report import Section, export_tidy, write_comparison, write_html
@@ -30,7 +30,8 @@ class Comparison:
     study: Study
     rows: list[Row]
     sentence: str
-    caveat: str = ""
+    caveat: str
+    setting: str
 
 
 class Outcomes:
@@ -105,7 +106,13 @@ class Outcomes:
         assert run is not None
         section = self.section(run)
         rows = comparison(section.study, section.results)
-        return Comparison(section.study, rows, sentence(section.study, rows), caveat(rows))
+        return Comparison(
+            section.study,
+            rows,
+            sentence(section.study, rows),
+            caveat(rows),
+            shared_setting(section.results),
+        )
 
     def figures(self, run: Run) -> list[dict[str, Any]]:
         """The study's figures as JSON for the browser."""

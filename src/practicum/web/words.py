@@ -5,17 +5,10 @@ from __future__ import annotations
 import datetime as dt
 from collections.abc import Mapping
 
+from practicum.study import evidence
 from practicum.study.evidence import number
 
-# a sign beside the colour, for those who do not see it
-MARKS = {
-    "reproduced": "✓",
-    "partly": "◐",
-    "not reproduced": "✗",
-    "inconclusive": "?",
-    "needs more": "…",
-    "not run": "·",
-}
+MARKS = {**evidence.MARKS, "not run": "·"}
 
 
 def duration(seconds: float | None) -> str:

@@ -21,7 +21,10 @@ class Coin(Study):
         "first flip": Arm("cheap", "the first flip alone"),
         "fair coin": Arm("control", "the same estimate on a fair coin"),
     }
-    measures = {"error": Measure("absolute error", "lower"), "heads": Measure("heads", "higher")}
+    measures = {
+        "error": Measure("absolute error", "lower", bounds=(0, 1)),
+        "heads": Measure("heads", "higher", bounds=(0, 1)),
+    }
 
     def __init__(self, chance=0.7, column=None):
         self.chance = chance
