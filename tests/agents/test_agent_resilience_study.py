@@ -498,7 +498,7 @@ def test_the_command_refuses_in_plain_words(words, message):
 
 def test_a_long_run_tells_how_far_it_is(monkeypatch):
     """Off a terminal in plain lines, each message once: 2 tasks, 1 seed, 2 arms."""
-    from practicum.agents.agent_resilience import command
+    from practicum.study import command
 
     monkeypatch.setattr(command, "SECONDS_BETWEEN_LINES", 0)
     words = ["--tasks", "arithmetic:2", "--seeds", "1", "--topology", "single"]
@@ -508,6 +508,12 @@ def test_a_long_run_tells_how_far_it_is(monkeypatch):
     done = CliRunner().invoke(app, ["run", *words, "--defence", "inspector"])
     assert "9 of at least 9 messages" in done.stderr  # 8 planned, and what the inspector asks
     assert "\r" not in done.stderr
+    # each of the agents in turn, and none: as many messages as were planned
+    done = CliRunner().invoke(
+        app, ["critical", *words[:4], "--topology", "linear", "--fault", "autoinject"]
+    )
+    last = done.stderr.splitlines()[-1]
+    assert re.fullmatch(r"(\d+) of \1 messages", last)
 
 
 @pytest.mark.slow

@@ -100,6 +100,16 @@ def test_run_writes_json_and_a_page(table, tmp_path):
     assert sorted(p.name for p in out.parent.iterdir()) == ["run.html", "run.json"]
 
 
+def test_a_run_tells_how_far_it_is(table, tmp_path, monkeypatch):
+    """Three workflows, two seeds, two generations."""
+    words = ("run", table, "--model", "gaussian", "--generations", 2, "--seeds", 2)
+    assert "fits" not in call(*words, "--out", tmp_path / "a.json").stderr  # it takes no 10 s
+    monkeypatch.setattr("practicum.study.command.SECONDS_BETWEEN_LINES", 0)
+    told = call(*words, "--out", tmp_path / "b.json").stderr.splitlines()
+    told = [line.split(",")[0] for line in told if "fits" in line]
+    assert told == [f"{i} of 12 fits" for i in range(1, 13)]
+
+
 def test_run_reads_text(text, tmp_path):
     done = call("run", text, "--generations", 3, "--seeds", 2, "--out", tmp_path / "t.json")
     assert "undecided" in done.stdout  # two seeds

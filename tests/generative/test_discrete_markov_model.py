@@ -1,5 +1,6 @@
 """The estimator, its losses and its neighbours: what they learn, keep, refuse."""
 
+import re
 import warnings
 
 import numpy as np
@@ -603,6 +604,20 @@ def test_fit_says_why_a_model_is_not_ahead(practicum, tmp_path):
     assert "Fewer --steps" in done.stdout
     done = practicum(*use, "--steps", 1)
     assert "more --steps, or more rows." in done.stdout
+
+
+def test_fitting_tells_how_far_it_is(tmp_path, monkeypatch):
+    from typer.testing import CliRunner
+
+    from practicum.generative.discrete_markov.command import app
+
+    monkeypatch.setattr("practicum.study.command.SECONDS_BETWEEN_LINES", 0)
+    pd.DataFrame(RNG.random((80, 3)) < 0.5).to_csv(tmp_path / "t.csv", index=False)
+    words = ("--steps", "60", "--hidden", "16", "--out", str(tmp_path / "m.st"))
+    done = CliRunner().invoke(app, ["fit", str(tmp_path / "t.csv"), *words])
+    first, last = done.stderr.splitlines()
+    assert re.match(r"1 of 60 steps, loss \d\.\d{3}", first)
+    assert re.match(r"51 of 60 steps, loss \d\.\d{3}", last)
 
 
 def test_rare_levels_and_cut_tables_go_through_every_command(practicum, tmp_path):

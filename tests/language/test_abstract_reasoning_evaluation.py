@@ -263,8 +263,9 @@ def server():
         yield running
 
 
-def test_run_and_compare_against_an_endpoint(server, tmp_path):
+def test_run_and_compare_against_an_endpoint(server, tmp_path, monkeypatch):
     """The one command of the docs, on a real OpenAI-compatible server."""
+    monkeypatch.setattr("practicum.study.command.SECONDS_BETWEEN_LINES", 0)
     words = [
         "run",
         "--endpoint",

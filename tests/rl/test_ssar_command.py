@@ -62,6 +62,15 @@ def test_a_sample_is_written_described_and_read_back(tmp_path):
     assert read_offline(path).env_id == "PointMaze"
 
 
+def test_training_tells_how_far_it_is(log, tmp_path, monkeypatch):
+    monkeypatch.setattr("practicum.study.command.SECONDS_BETWEEN_LINES", 0)
+    words = [str(a) for a in (*QUICK, "--seeds", 1, "--out", tmp_path / "m.safetensors")]
+    told = CliRunner().invoke(app, ["fit", str(log), *words]).stderr.splitlines()
+    names = ("SSAR on TD3+BC", "filtered-bc")
+    expected = [f"{i} of 20 steps of {name}" for name in names for i in range(2, 21, 2)]
+    assert [line.split(",")[0] for line in told] == expected
+
+
 def test_samples_are_repeatable(tmp_path):
     for name, seed in (("a", 1), ("b", 1), ("c", 2)):
         use("sample", "--episodes", 5, "--seed", seed, "--out", tmp_path / f"{name}.npz")

@@ -99,9 +99,12 @@ def test_errors_speak_of_options(folder, tmp_path):
         use("distance", four, four, "--weights", "mass")
 
 
-def test_nothing_is_written_to_stderr_where_there_is_no_terminal(folder, tmp_path):
-    done = CliRunner().invoke(app, ["matrix", str(folder), "--out", str(tmp_path / "D.csv")])
+def test_a_long_matrix_tells_how_far_it_is(folder, tmp_path, monkeypatch):
+    words = ["matrix", *map(str, folder.glob("*.csv")), "--out", str(tmp_path / "D.csv")]
+    done = CliRunner().invoke(app, words)
     assert (done.exit_code, done.stderr) == (0, "")
+    monkeypatch.setattr("practicum.study.command.SECONDS_BETWEEN_LINES", 0)
+    assert CliRunner().invoke(app, words).stderr == "6 of 6 pairs of clouds\n"
 
 
 def test_matrix_of_a_folder(folder, tmp_path):

@@ -60,6 +60,19 @@ def test_adding_says_what_was_used_and_what_was_left_out(photos, tmp_path):
         run("add", photos, "--store", "m.vm", "--size", 16)
 
 
+def test_encoding_tells_how_far_it_is(photos, monkeypatch):
+    """What is cached is not to do again; the damaged picture is, each time."""
+    monkeypatch.setattr("practicum.study.command.SECONDS_BETWEEN_LINES", 0)
+    pixels = ("--encoder", "pixels", "--size", 8)
+    for words, to_do in (
+        (("add", photos, "--store", "m.vm", *pixels), 17),
+        (("compare", photos, *pixels), 1),
+        (("ask", "m.vm", photos, "--out", "a.csv"), 1),
+    ):
+        done = CliRunner().invoke(app, [str(w) for w in words])
+        assert done.stderr.splitlines()[-1] == f"{to_do} of {to_do} images"
+
+
 def test_another_picture_under_a_taken_id_is_never_dropped(photos, tmp_path):
     """Two folders, each with cat/1.png: ids are relative to the folder, the pictures differ."""
     rng = np.random.default_rng(1)

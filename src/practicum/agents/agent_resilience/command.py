@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -17,10 +16,10 @@ from practicum.models.chat.options import (
     ConcurrencyOption,
     EndpointOption,
 )
-from practicum.study.command import refuse_existing
+from practicum.study.command import Progress, refuse_existing
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
     from practicum.agents.agent_resilience.faults import Fault
     from practicum.agents.agent_resilience.tasks import ProgramJudge, Task
@@ -82,7 +81,6 @@ Sensitivity = Annotated[
 Skill = Annotated[
     float, typer.Option(min=0, max=1, help="Simulated writers: share of right first drafts.")
 ]
-SECONDS_BETWEEN_LINES = 10
 Force = Annotated[bool, typer.Option("--force", help="Overwrite files that are there.")]
 MaxCalls = Annotated[int, typer.Option(min=1, help="Of the model for one task, defences included.")]
 Unsafe = Annotated[
@@ -159,13 +157,13 @@ def run(
         concurrency,
         cache,
     )
-    voice.heard = _progress(messages, bool(guards))
+    voice.heard = progress = Progress("messages", messages, at_least=bool(guards))
     judge = _judge(voice, unsafe_no_sandbox)
     made = _fault(fault, pm, pe, errors, via, chat)
     results = []
     try:
         for team in teams:
-            with warnings.catch_warnings():
+            with progress, warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # told below, with the team's name
                 result = run_resilience(
                     team,
@@ -243,21 +241,23 @@ def critical(
         llm, endpoint, model, sensitivity, skill, 0.0, 768, asked, api_key_env, concurrency, cache
     )
     guards = _words(defence)
-    voice.heard = _progress(team.calls * len(asked) * seeds * (1 + len(team.agents)), bool(guards))
+    messages = team.calls * len(asked) * seeds * (1 + len(team.agents))
+    voice.heard = progress = Progress("messages", messages, at_least=bool(guards))
     judge = _judge(voice, unsafe_no_sandbox)
     made = _fault(fault, pm, pe, "semantic", "ast", chat)
     assert made is not None
     try:
-        table = criticality(
-            team,
-            asked,
-            voice,
-            made,
-            defence=guards,
-            seeds=range(seeds),
-            max_calls_per_task=max_calls,
-            judge=judge,
-        )
+        with progress:
+            table = criticality(
+                team,
+                asked,
+                voice,
+                made,
+                defence=guards,
+                seeds=range(seeds),
+                max_calls_per_task=max_calls,
+                judge=judge,
+            )
     finally:
         judge.close()
         if chat is not None:
@@ -617,28 +617,6 @@ def _say_plan(
         f"arms: {calls:,} messages{', and what the defences ask' if guards else ''}."
     )
     return calls
-
-
-def _progress(total: int, more: bool) -> Callable[[], None]:
-    """On a terminal one line that is written over, elsewhere a plain line now and then."""
-    import time
-
-    done, began = 0, time.monotonic()
-    told, terminal = began, sys.stderr.isatty()
-
-    def show() -> None:
-        nonlocal done, told
-        done += 1
-        now = time.monotonic()
-        if now - told < (0.2 if terminal else SECONDS_BETWEEN_LINES):
-            return
-        told = now
-        left = f", {(now - began) / done * (total - done):,.0f} s left" if not more else ""
-        words = f"{done:,} of {'at least ' * more}{max(total, done):,} messages{left}"
-        # a line that is written over has to cover the longer one before it
-        typer.echo(f"\r{words:<60}\r" if terminal else words, err=True, nl=not terminal)
-
-    return show
 
 
 def _points(interval: tuple[float, float, float]) -> str:

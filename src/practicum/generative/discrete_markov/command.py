@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from practicum.study.command import notes
+from practicum.study.command import Progress, notes
 
 if TYPE_CHECKING:
     import numpy as np
@@ -80,7 +79,8 @@ def fit(
         if len(train) < 2:
             raise InputError(f"{table}: {len(train)} rows are left to learn from")
         model = DMPM(hidden=hidden, layers=layers, steps=steps, random_state=seed, device=device)
-        model.fit(train, progress=_progress(steps))
+        with Progress("steps", steps) as progress:
+            model.fit(train, progress=lambda i, loss: progress(i + 1, note=f"loss {loss:.3f}"))
         model.table_ = levels
         model.save(out)
     typer.echo(f"{table.name}: {len(train)} rows of {bits.shape[1]} bits learned in {steps} steps.")
@@ -280,14 +280,3 @@ def _device(name: str) -> str:
     from practicum.models.training import resolve_device
 
     return str(resolve_device(name))
-
-
-def _progress(steps: int):
-    """One line that is written over, on a terminal."""
-    if not sys.stderr.isatty():
-        return None
-
-    def show(step: int, loss: float) -> None:
-        print(f"\rstep {step} of {steps}, loss {loss:.3f}", end="", file=sys.stderr, flush=True)
-
-    return show

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from practicum.study.command import notes
+from practicum.study.command import Progress, notes
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -94,10 +93,10 @@ def run(
         chosen = model_for(loaded, model, bandwidth, data.name)
         _say_what(data, _names(columns), loaded, model, chosen)
         fits = seeds * generations * (len(WORKFLOWS) if workflow == "all" else 1)
-        with _progress(fits) as advance:
+        with Progress("fits", fits) as progress:
 
             def note(name: str, seed: int, generation: int, train: Any) -> None:
-                advance()
+                progress()
                 if not isinstance(loaded, list):
                     spread.note(name, seed, generation, train)
 
@@ -297,19 +296,6 @@ class _Spread:
 
 
 # --- small things --------------------------------------------------------------------------------
-
-
-@contextmanager
-def _progress(fits: int) -> Iterator[Callable[[], None]]:
-    """A bar with the time left, on a terminal: a text takes minutes."""
-    from rich.console import Console
-    from rich.progress import Progress
-
-    console = Console(stderr=True)
-    # where nothing is shown a bar would still leave an empty line
-    with Progress(console=console, transient=True, disable=not console.is_terminal) as bar:
-        task = bar.add_task("fits", total=fits)
-        yield lambda: bar.advance(task)
 
 
 def _refuse_page(out: Path) -> None:

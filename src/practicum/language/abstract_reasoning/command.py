@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -17,11 +16,9 @@ from practicum.models.chat.options import (
     EndpointOption,
     ModelOption,
 )
-from practicum.study.command import refuse_existing
+from practicum.study.command import Progress, refuse_existing
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from practicum.language.abstract_reasoning.evaluation import AbstractReport
     from practicum.language.abstract_reasoning.items import Item
 
@@ -46,7 +43,6 @@ Reading = Annotated[
         "endings too, official is the published expression."
     ),
 ]
-SECONDS_BETWEEN_LINES = 10
 Force = Annotated[bool, typer.Option("--force", help="Overwrite files that are there.")]
 
 
@@ -111,21 +107,22 @@ def run(
     with open_chat(
         model, endpoint=endpoint, cache=cache, api_key_env=api_key_env, concurrency=concurrency
     ) as chat:
-        report = evaluate(
-            chat,
-            asked,
-            forms,
-            items=items,
-            shots=shots,
-            maps=maps,
-            cot=cot,
-            seed=seed,
-            alphabet=alphabet or ALNUM,
-            collision_free=not official,
-            compat="official" if official else "ours",
-            max_tokens=max_tokens,
-            progress=_progress(),
-        )
+        with Progress("replies") as progress:
+            report = evaluate(
+                chat,
+                asked,
+                forms,
+                items=items,
+                shots=shots,
+                maps=maps,
+                cot=cot,
+                seed=seed,
+                alphabet=alphabet or ALNUM,
+                collision_free=not official,
+                compat="official" if official else "ours",
+                max_tokens=max_tokens,
+                progress=progress,
+            )
         cost = str(chat.report())
     report.settings["tasks"] = str(data or gsm8k or tasks)
     _tell(report.read(reading))
@@ -422,24 +419,3 @@ def _draw(report: AbstractReport, path: Path) -> None:
     )
     write_figures({"Replaced symbols": figure}, path, f"Abstract reasoning of {report.name}")
     typer.echo(f"Figures: {path}")
-
-
-def _progress() -> Callable[[int, int], None]:
-    """On a terminal one line that is written over, elsewhere a plain line now and then."""
-    import time
-
-    began = told = time.monotonic()
-    terminal = sys.stderr.isatty()
-
-    def show(done: int, total: int) -> None:
-        nonlocal told
-        now, last = time.monotonic(), done == total
-        if not (terminal or last or now - told > SECONDS_BETWEEN_LINES):
-            return
-        told = now
-        left = f", {(now - began) / done * (total - done):,.0f} s left" if not last else ""
-        # a line that is written over has to cover the longer one before it
-        words = f"{done:,} of {total:,} replies{left}"
-        typer.echo(f"\r{words:<50}" if terminal else words, err=True, nl=last or not terminal)
-
-    return show

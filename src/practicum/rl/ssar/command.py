@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -11,7 +11,7 @@ import typer
 
 from practicum.errors import InputError
 from practicum.rl.ssar.reading import Reading, own_log, reads_log
-from practicum.study.command import notes, refuse_existing
+from practicum.study.command import Progress, notes, refuse_existing
 
 if TYPE_CHECKING:
     from practicum.data.offline import OfflineDataset
@@ -313,7 +313,8 @@ def fit(
             for name, agent in agents.items():
                 # the method's curve is worth evaluations on the way; a baseline's end is enough
                 curve = None if name in arms else where
-                agent.fit(data, curve, max(1, steps // 10), progress=_progress(name))
+                with Progress(f"steps of {name}", steps) as progress:
+                    agent.fit(data, curve, max(1, steps // 10), progress=progress)
             ours = next(iter(agents.values()))
             if ours.trust_report_ is not None:
                 typer.echo(ours.trust_report_.describe())
@@ -570,19 +571,6 @@ def _device(name: str) -> str:
     from practicum.models.training import resolve_device
 
     return str(resolve_device(name))
-
-
-def _progress(name: str) -> Callable[[int, int], None]:
-    """A line now and then, with the time that is left."""
-    import time
-
-    began = time.monotonic()
-
-    def show(step: int, steps: int) -> None:
-        left = (time.monotonic() - began) / step * (steps - step)
-        typer.echo(f"{name}: step {step:,} of {steps:,}, {left:,.0f} s left", err=True)
-
-    return show
 
 
 # ------------------------------------------------------------- beta

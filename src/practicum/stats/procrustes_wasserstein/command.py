@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from practicum.errors import InputError
+from practicum.study.command import Progress
 
 if TYPE_CHECKING:
     import numpy as np
@@ -199,7 +200,7 @@ def matrix(
     with (
         _options_in_errors(),
         _warnings_as_sentences(),
-        _progress("pairs of clouds") as progress,
+        Progress("pairs of clouds") as progress,
     ):
         table = pw_pairwise(
             clouds,
@@ -352,18 +353,6 @@ def _warnings_as_sentences() -> Iterator[None]:
         yield
     for text in dict.fromkeys(str(w.message) for w in caught if w.category is UserWarning):
         typer.echo(f"Warning: {_as_option(text)}.", err=True)
-
-
-@contextmanager
-def _progress(what: str) -> Iterator[Any]:
-    from rich.console import Console
-    from rich.progress import Progress
-
-    console = Console(stderr=True)
-    # where nothing is shown a bar would still leave an empty line
-    with Progress(console=console, transient=True, disable=not console.is_terminal) as bar:
-        task = bar.add_task(what, total=None)
-        yield lambda finished, total: bar.update(task, completed=finished, total=total)
 
 
 # --- writing -------------------------------------------------------------------------------------

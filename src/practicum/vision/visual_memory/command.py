@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from practicum.study.command import notes
+from practicum.study.command import Progress, notes
 
 if TYPE_CHECKING:
     from practicum.models.vision import Encoder
@@ -89,14 +89,14 @@ def add(
         fresh = [i for i, one in enumerate(names) if one not in known]
         if not fresh:
             raise InputError(f"{_n(len(table), 'image')}: in {store} already")
-        with notes():
+        with notes(), Progress("images") as progress:
             ids = memory.add(
                 images=[table.paths[i] for i in fresh],
                 labels=[labels[i] for i in fresh],
                 ids=[names[i] for i in fresh],
                 meta={name: [v[i] for i in fresh] for name, v in meta.items()},
                 encoder=made,
-                progress=_progress(),
+                progress=progress,
             )
         label_of = dict(zip(names, labels, strict=True))
         classes = sorted({label_of[one] for one in ids})  # not of images that cannot be read
@@ -237,7 +237,8 @@ def _answer(held: VisualMemory, table: Any, k: int | None, out: Path | None, for
     problems: dict[int, str] = {}
     loaders = [(lambda path=path: load_image(path)) for path in table.paths]
     keys = [file_key(path) for path in table.paths]
-    vectors = held.encoder.encode(loaders, keys, progress=_progress(), problems=problems)
+    with Progress("images") as progress:
+        vectors = held.encoder.encode(loaders, keys, progress=progress, problems=problems)
     kept = [i for i in range(len(table)) if i not in problems]
     if not kept:
         from practicum.errors import InputError
@@ -538,10 +539,10 @@ def compare(
         if table.labels is None:
             raise InputError(f"{source}: the images have no labels", "put classes into folders")
         held = VisualMemory()
-        with notes():
+        with notes(), Progress("images") as progress:
             held.add(
                 images=table.paths, labels=table.labels, ids=table.ids, thumbnails=False,
-                encoder=_encoder(held, encoder, size), progress=_progress(),
+                encoder=_encoder(held, encoder, size), progress=progress,
             )  # fmt: skip
     if len(held) < 2:
         raise InputError(f"{source}: {_n(len(held), 'image')}", "at least two are needed")
@@ -735,15 +736,3 @@ def _n(count: int, what: str) -> str:
 def _few(names: Any, n: int = 5) -> str:
     names = [str(name) for name in names]
     return ", ".join(names[:n]) + (f" and {len(names) - n} more" if len(names) > n else "")
-
-
-def _progress():
-    """One line that is written over, on a terminal."""
-    if not sys.stderr.isatty():
-        return None
-
-    def show(done: int, to_do: int) -> None:
-        end = "\n" if done == to_do else ""
-        print(f"\r{done} of {to_do} images", end=end, file=sys.stderr, flush=True)
-
-    return show
