@@ -355,6 +355,10 @@ def test_both_directions_of_an_undirected_graph_are_no_repetition(recwarn):
     assert not recwarn.list
     assert clean_edges(np.concatenate([both, both[:3]]), 4).n_repeated == 3
     assert clean_edges(both[:6], 4).n_repeated == 2  # some are there once, some twice
+    half = len(both) // 2
+    uneven = clean_edges(both, 4, [5.0] * half + [1.0] * half)
+    assert uneven.n_repeated == half  # a direction of a weight of its own is more than a habit
+    assert (uneven.weights == 5).all()
 
 
 def test_numeric_classes_keep_their_numbers_beyond_ten():

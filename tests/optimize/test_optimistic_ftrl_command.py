@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 
 from practicum.data.kinds import UserData
 from practicum.errors import InputError
-from practicum.optimize.optimistic_ftrl.command import app
+from practicum.optimize.optimistic_ftrl.command import _ranking, app
 from practicum.optimize.optimistic_ftrl.study import OptimisticFTRL
 from practicum.study import Scale
 
@@ -263,7 +263,7 @@ def test_a_bound_that_says_nothing_is_called_void(tmp_path):
     costs = np.where(np.arange(200) % 2, 1.0, -1.0)
     pd.DataFrame({"a": costs}).to_csv(tmp_path / "c.csv", index=False)
     words = use("run", tmp_path / "c.csv", "--set", "ball:1")
-    assert "no player can lose more than 2: it is void here" in words
+    assert "no player can lose more than 2 on these gradients: it is void" in words
     costs = np.where(np.arange(20000) < 15000, 1.0, -1.0)
     pd.DataFrame({"a": costs}).to_csv(tmp_path / "c.csv", index=False)
     assert "void" not in use("run", tmp_path / "c.csv", "--set", "ball:1")
@@ -276,3 +276,14 @@ def test_the_ranking_gives_no_regret_below_zero(tmp_path):
     pd.DataFrame(costs, columns=["a", "b"]).to_csv(tmp_path / "c.csv", index=False)
     words = use("compare", tmp_path / "c.csv", "--blocks", 5, "--arms", "et,ogd", "--hints", "none")
     assert words.count("[0, ") == 2
+
+
+def test_regrets_of_nought_and_one_are_numbers_and_no_answers():
+    arms = {"et": 0.0, "greedy": 0.0, "ogd": 1.0}
+    rows = [(i, arm, regret) for arm, regret in arms.items() for i in range(5)]
+    lines = _ranking(pd.DataFrame(rows, columns=["block", "arm", "avg_regret"]), 5)
+    assert [" ".join(line.split()) for line in lines] == [
+        "1. et 0 [0, 0]",
+        "2. greedy 0 [0, 0] (a tie with et)",
+        "3. ogd 1 [1, 1]",
+    ]

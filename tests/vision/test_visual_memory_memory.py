@@ -478,6 +478,47 @@ def test_what_was_erased_is_gone_from_views_that_were_taken_before(digits):
         assert one.predict(X[6:7], k=1).tolist() == [y[6]]
 
 
+def test_a_view_names_nothing_that_was_erased_and_keeps_its_rows_when_slots_move(digits):
+    X, y = digits
+    memory = VisualMemory(k=5)
+    ids = memory.add(X[:20], labels=["gone"] * 5 + y[5:20].astype(str).tolist())
+    memory.snapshot("monday")
+    views = [memory.at("monday") for _ in range(6)]  # each is asked one thing, and nothing before
+    with pytest.warns(UserWarning, match="no row is left of: gone"):
+        memory.remove(ids[:5])
+    memory.compact()
+    assert views[0].ids == ids[5:]
+    assert views[1].frame()["id"].tolist() == ids[5:]
+    assert "gone" not in views[2].classes_
+    assert ids[0] not in views[3]
+    assert len(views[4]) == 15
+    np.testing.assert_array_equal(views[5].vectors(), memory.vectors())
+
+
+@pytest.mark.parametrize("path", [None, "m.vm"])
+def test_vectors_that_are_there_are_never_called_erased(tmp_path, path, digits):
+    torch = pytest.importorskip("torch")
+    X, _ = digits
+    with VisualMemory(path and tmp_path / path) as memory:
+        ids = memory.add(X[:9], labels=["digit"] * 9)
+        memory.remove(ids[:3])
+        for form in (np.array, torch.tensor, pd.DataFrame, list, lambda x: x.tolist()):
+            assert memory.verify_erased(form(X[:3])).clean
+            assert len(memory.verify_erased(form(X[2:5])).hits) == 2
+        assert memory.verify_erased(ids[0]).clean
+        assert len(memory.verify_erased(ids).hits) == 6
+    assert VisualMemory().verify_erased(X[:3]).clean
+
+
+def test_one_text_is_for_all_images():
+    from practicum.models.vision import get
+
+    memory = VisualMemory(encoder=get("pixels", cache=None))
+    pictures = [np.full((9, 9, 3), 40 * i + 9, np.uint8) for i in range(5)]  # as many as letters
+    memory.add(images=pictures, labels=list("abcde"), meta={"source": "alice"})
+    assert memory.frame()["source"].tolist() == ["alice"] * 5
+
+
 def test_queries_and_rows_come_in_the_types_of_the_field(memory, digits):
     torch = pytest.importorskip("torch")
     X, y = digits

@@ -207,12 +207,14 @@ def clean_edges(edges: Any, n_nodes: int, weights: Any = None, *, rows: bool = F
     pairs = np.sort(given, axis=1)
     keys, inverse = np.unique(pairs[:, 0] * n_nodes + pairs[:, 1], return_inverse=True)
     clean = np.stack([keys // max(n_nodes, 1), keys % max(n_nodes, 1)], axis=1)
+    even = True  # both directions of an edge weigh the same
     if strength is not None:
         merged = np.zeros(len(clean))
         np.maximum.at(merged, inverse, strength[~loops])
+        even = bool((strength[~loops] == merged[inverse]).all())
         strength = merged
     extra = len(given) - len(clean)
-    if extra >= len(clean):
+    if even and extra >= len(clean):
         directed = len(np.unique(given[:, 0] * n_nodes + given[:, 1]))
         if directed == 2 * len(clean):
             extra = len(given) - directed

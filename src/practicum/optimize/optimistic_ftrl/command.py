@@ -162,7 +162,7 @@ def _account(slow: Any, done: Any) -> None:
     if "paper" in done.bounds():
         bound, most = done.bounds()["paper"] / done.n_rounds, done.largest_regret / done.n_rounds
         empty = (
-            "" if bound < most else f"; no player can lose more than {most:.4g}: it is void here"
+            "" if bound < most else f"; no player can lose more than {most:.4g} on these gradients: it is void here"
         )
         typer.echo(
             f"The proved bound on the regret a round against the {done.comparator.name} "
@@ -332,18 +332,17 @@ def compare(
 
 def _ranking(part: Any, blocks: int) -> list[str]:
     """Arms from best to worst; one whose paired difference from the best holds 0 is a tie."""
-    from practicum.study.compare import mean_interval, paired_difference
-    from practicum.study.spec import Measure
+    from practicum.study.evidence import bootstrap_interval, differences
 
-    regret = Measure("regret a round", "lower", bounds=(0.0, math.inf))
     wide = part.pivot(index="block", columns="arm", values="avg_regret")
     best = wide.mean().idxmin()
     lines = []
     for rank, arm in enumerate(wide.mean().sort_values().index, start=1):
         line = f"  {rank}. {arm:<14} {wide[arm].mean():.5g}"
         if blocks > 1:
-            line += f" {mean_interval(regret, wide[arm])}"
-            _, behind = paired_difference(regret, wide[arm], wide[best])
+            # a regret of 0 or 1 in every block is a number, not the answer no or yes
+            line += f" {bootstrap_interval(wide[arm], bounds=(0.0, math.inf))}"
+            behind = bootstrap_interval(differences(wide[arm], wide[best]))
             if arm != best and behind.low <= 0 <= behind.high:
                 line += f"  (a tie with {best})"
         elif arm != best and np.isclose(wide[arm].mean(), wide[best].mean(), rtol=1e-9, atol=1e-12):

@@ -76,7 +76,7 @@ def erase(
 
 
 def verify(table: Table, vectors: np.ndarray) -> ErasureReport:
-    """Scan every file of a memory for vectors.
+    """Scan every file of a memory, or the rows of one that has no files, for vectors.
 
     Parameters
     ----------
@@ -98,7 +98,15 @@ def verify(table: Table, vectors: np.ndarray) -> ErasureReport:
     True
     """
     store = table.store
-    return find_bytes(store.files(), _bytes_of(vectors.astype(store.segments.dtype)))
+    if store.segments is None:
+        return ErasureReport([], {}, len(vectors))
+    patterns = _bytes_of(vectors.astype(store.segments.dtype))
+    if store.path:
+        return find_bytes(store.files(), patterns)
+    number = {pattern: i for i, pattern in enumerate(patterns)}  # no file to scan: look at the rows
+    rows = enumerate(row.tobytes() for row in store.segments[:])
+    hits = [("the memory", slot, number[row]) for slot, row in rows if row in number]
+    return ErasureReport(hits, {}, len(patterns))
 
 
 def verify_ids(table: Table, ids: Any) -> ErasureReport:

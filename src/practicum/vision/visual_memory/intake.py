@@ -205,6 +205,31 @@ def _numbers(Q: Any) -> np.ndarray | None:
     return x[None] if x.ndim == 1 else x
 
 
+def are_vectors(what: Any) -> bool:
+    """Whether a person hands over vectors, not ids; whole numbers outside of an array are ids.
+
+    Parameters
+    ----------
+    what : anything
+
+    Raises
+    ------
+    ValueError
+        A frame or the like that no array can hold.
+
+    Examples
+    --------
+    >>> are_vectors([[0.0, 1.0]]), are_vectors(np.arange(2)), are_vectors([1, 2]), are_vectors("a")
+    (True, True, False, False)
+    """
+    if isinstance(what, Sequence) and not isinstance(what, str):
+        return bool(len(what)) and (
+            np.ndim(what[0]) > 0 or isinstance(what[0], float | np.floating)
+        )
+    x = np.asarray(what)
+    return x.dtype.kind == "f" or (x.dtype.kind in "iu" and (x.ndim > 1 or x is what))
+
+
 def query_picture(q: Any) -> Any:
     """The picture a query was, None if it was a vector.
 

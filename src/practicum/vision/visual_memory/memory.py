@@ -107,12 +107,19 @@ class VisualMemory:
         self.vote, self.alpha, self.k, self.encoder = vote, alpha, k, encoder
         self.problems: dict[str, str] = {}
         self.store = Store(path, dim, dtype, read_only=read_only, create=create)
-        self.table = Table(self.store)
+        self._table = Table(self.store)
         self.neighbours = Neighbours(self.table, index, random_state)
         if encoder is not None and self.store.state.get("encoder"):
             intake.check_same_encoder(self.store.state["encoder"], encoder)
 
     # --- what it holds ---------------------------------------------------------------------------
+
+    @property
+    def table(self) -> Table:
+        """What is known of the rows; a view forgets what the memory forgot since it was taken."""
+        if self._table.snapshot is not None:
+            self._table.catch_up()
+        return self._table
 
     def __len__(self) -> int:
         return len(self.table.living)
@@ -235,7 +242,10 @@ class VisualMemory:
             X, keys, small = read.vectors, read.keys, read.thumbnails
             ids = self._image_ids(read) if ids is None else intake.picked(ids, kept, n, "ids")
             labels = None if labels is None else intake.picked(labels, kept, n, "labels")
-            meta = {c: intake.picked(v, kept, n, c) for c, v in (meta or {}).items()}
+            meta = {
+                c: v if isinstance(v, str) else intake.picked(v, kept, n, c)
+                for c, v in (meta or {}).items()
+            }
         else:
             X = np.asarray(X)
             keys, small = [None] * len(X), [None] * len(X)
@@ -701,7 +711,7 @@ class VisualMemory:
 
         Parameters
         ----------
-        what : array (n, d), or ids
+        what : array, frame or tensor (n, d), list of vectors, or ids
             Vectors as they were added; they are normalised and rounded as the store does. Ids of
             fewer than 8 bytes are only looked up, not searched for as bytes.
 
@@ -715,7 +725,7 @@ class VisualMemory:
         InputError
             Vectors of another width.
         """
-        if isinstance(what, np.ndarray) and what.dtype.kind in "fiu":
+        if intake.are_vectors(what):
             return erasing.verify(self.table, self._queries(what))
         return erasing.verify_ids(self.table, what)
 
@@ -749,7 +759,7 @@ class VisualMemory:
             There is no such snapshot.
         """
         view = copy.copy(self)
-        view.table = self.table.as_of(name)
+        view._table = self.table.as_of(name)
         view.neighbours = Neighbours(view.table, self.index, self.neighbours.seed)
         return view
 

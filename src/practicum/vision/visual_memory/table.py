@@ -121,6 +121,10 @@ class Table:
         """Catch up: with the writer where this is a reader, with the memory where it is a view."""
         if self.store.read_only:
             self.store.changed()
+        self.catch_up()
+
+    def catch_up(self) -> None:
+        """Read again where the store has gone on since."""
         if self.generation != self.store.state["generation"]:
             self._load()
 
