@@ -677,6 +677,22 @@ def test_a_program_that_leaves_does_not_pass_a_test_that_expects_an_error(sandbo
     assert sandbox.run(Program("def f(x):\n    raise ValueError", check, "f")).passed
 
 
+@pytest.mark.parametrize("told", ["{}", "{'status': 'memory', 'reason': 'too much'}"])
+def test_how_a_program_ended_is_what_it_told_first(sandbox, told):
+    """Whatever it writes to the check itself, and however often the check asks on."""
+    program = f"""
+def f(x):
+    import gc, os
+    line = next(o for o in gc.get_objects() if type(o).__name__ == "Line")
+    line.send({{"ended": {told}}})
+    os._exit(0)
+"""
+    check = "for _ in range(2):\n    try:\n        f(-1)\n    except:\n        pass"
+    not_passed(sandbox.run(Program(program, check, "f")), "failed" if told == "{}" else "memory")
+    once = "try:\n    f(-1)\nexcept:\n    pass"
+    not_passed(sandbox.run(Program(program, once, "f")), "failed" if told == "{}" else "memory")
+
+
 def test_a_check_sees_exceptions_and_keeps_helpers(sandbox):
     check = """
 try:
@@ -865,6 +881,18 @@ with Sandbox(cpu_s=1) as sandbox:
     assert done.stdout.split()[:1] == ["passed"], done.stderr
     assert set(done.stdout.split()[1:]) <= {"forbidden", "failed"}
     assert len(done.stdout.split()) == 6
+
+
+def test_root_can_become_anybody_where_the_kernel_knows_no_user_namespaces(monkeypatch):
+    """It then has none of the files that say how many users there are."""
+    from practicum.sandbox import _linux
+
+    def absent(path, *_):
+        raise FileNotFoundError(path)
+
+    monkeypatch.setattr(_linux.os, "geteuid", lambda: 0)
+    monkeypatch.setattr(_linux, "open", absent, raising=False)
+    assert _linux.other_user(65534) == 65534
 
 
 @pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="needs /proc")

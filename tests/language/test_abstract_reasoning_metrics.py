@@ -48,6 +48,8 @@ from practicum.language.abstract_reasoning.metrics import bootstrap_means, inter
         ("So the final answer is 12", None, "12"),
         ("<think>The answer is 3.</think>The answer is 4.", "4", "4"),
         ("<think>The answer is 3.</think>\n12", None, "12"),
+        ("My answer is unsure at first.\nSo \\boxed{5}", None, "5"),
+        ("What answer is right?\nAnswer: 5", None, "5"),
     ],
 )
 def test_extraction(reply, strict, lenient):

@@ -624,6 +624,13 @@ def test_an_undecided_part_does_not_save_a_claim_whose_other_part_failed(parts):
     assert holm({"C1": whole})["C1"].status == NOT
 
 
+def test_a_part_that_barely_failed_among_others_is_not_said_to_be_one_of_several_claims():
+    barely = at_least([0.4, 0.3, 0.44, 0.38, 0.42, 0.35], 0.47)
+    whole = holm({"C1": all_of(barely, OPEN)})["C1"]
+    assert (barely.status, whole.status) == (NOT, UNDECIDED)
+    assert whole.sentence.splitlines()[-1].startswith("Of several parts")
+
+
 def test_a_violated_identity_needs_no_p_value():
     whole = all_of(never(3, 10, "the identity"), OPEN)
     assert whole.p is None

@@ -369,7 +369,8 @@ class Candidate:
 
     def _leave(self, told: Any) -> NoReturn:
         silent = {"status": "exited", "reason": "the program ended before its check"}
-        self.over = told if isinstance(told, dict) else silent
+        if self.over is None:  # a check that goes on asking learns nothing new
+            self.over = told if isinstance(told, dict) else silent
         raise Ended
 
     @staticmethod
@@ -419,7 +420,7 @@ def check(
         action()
     except BaseException as error:
         told = _failure(error)
-    if candidate.over:  # even where the tests caught what was raised then
+    if candidate.over is not None:  # even where the tests caught what was raised then
         told = _told(candidate.over)
     _flush()
     _report(told, report, ticket, candidate.cpu_s)

@@ -6,6 +6,7 @@ small. Numbers are those of the kernel's headers; x86-64 and AArch64 are known.
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import errno
 import os
@@ -198,14 +199,15 @@ def other_user(wanted: int) -> int | None:
     """
     if os.geteuid() != 0:
         return None
-    ends = []
+    ends, alone = [], False
+    # kernels without user namespaces have none of these files, and all users
     for name in ("uid_map", "gid_map"):
-        with open(f"/proc/self/{name}") as handle:
+        with contextlib.suppress(FileNotFoundError), open(f"/proc/self/{name}") as handle:
             ranges = [tuple(map(int, line.split())) for line in handle]
-        ends.append(max(first + count for first, _, count in ranges))
-    with open("/proc/self/setgroups") as handle:
+            ends.append(max(first + count for first, _, count in ranges))
+    with contextlib.suppress(FileNotFoundError), open("/proc/self/setgroups") as handle:
         alone = handle.read().strip() == "deny"
-    user = min(wanted, *(end - 1 for end in ends))
+    user = min([wanted, *(end - 1 for end in ends)])
     return None if alone or user <= 0 else user
 
 

@@ -632,10 +632,11 @@ def holm(verdicts: dict[str, Verdict], level: float = LEVEL) -> dict[str, Verdic
         running = max(running, min(1.0, p * chances))
         v = out[name]
         if running > 1 - level and v.status in DECIDED:
-            note = (
-                f"One of {len(tested)} claims that were tested here: together with the others, "
-                f"this is not sure enough (Holm's adjusted p = {number(running)})."
-            )
+            if len(tested) > 1:
+                why = f"One of {len(tested)} claims that were tested here: together with the others"
+            else:
+                why = "Of several parts each could have failed by luck: together"
+            note = f"{why}, this is not sure enough (Holm's adjusted p = {number(running)})."
             out[name] = replace(
                 v,
                 status="inconclusive",

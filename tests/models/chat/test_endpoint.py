@@ -486,6 +486,7 @@ def test_a_text_in_parts_is_put_together(faults, open_endpoint):
         {"type": "thinking", "thinking": [{"type": "text", "text": "hm"}]},
         {"type": "text", "text": "2 + 2 "},
         {"type": "text", "text": "is 4"},
+        {"type": "text", "text": None},
     ]
     faults.script.append(f.answer(parts))
     assert open_endpoint().reply(QUESTION).text == "2 + 2 is 4"

@@ -21,9 +21,11 @@ GRADERS = ("exact", "regex", "numeric", "choice", "python-tests")
 # a hyphen between two numbers or words is no sign
 NUMBER = re.compile(r"(?:(?<![\w)])-)?(?:\d[\d,]*(?:\.\d+)?(?:[eE][-+]?\d+)?|\.\d+)")
 CHOICE = re.compile(r"\b\(?([A-Z])\)?(?![A-Za-z'])")
-# a letter that is said to be the answer counts before one that stands in a sentence
+# a letter that is said to be the answer counts before one that stands in a sentence; an option
+# that is only spoken of may be the one that is ruled out
 CHOSEN = re.compile(
-    r"(?i:answer|choice|option)(?i:\s+is)?(?:\s+(?i:option|choice))?\W{0,5}\b([A-Z])(?![A-Za-z'])"
+    r"(?i:answer|choice|option)\W{0,3}(?:(?i:\s(?:is|(?:should|must|would)\s+be)\b)|[:=])"
+    r"\W{0,5}(?:(?i:option|choice)\W{1,3})?\b([A-Z])(?![A-Za-z'])"
 )
 PRONOUN = re.compile(r"\bI(?='|\s+[a-z])")
 FENCE = re.compile(r"```(?:[A-Za-z0-9_+-]*)[ \t]*\n(.*?)(?:```|\Z)", re.DOTALL)
@@ -100,8 +102,8 @@ def code_of(message: str) -> str:
 def extract_answer(message: str, task: Task) -> str:
     """What of a message is the answer: a program, the last number, the letter chosen, or all.
 
-    The letter is the last that is called the answer, choice or option, else the last that stands
-    alone.
+    The letter is the last that the answer, choice or option is said to be, else the last that
+    stands alone.
 
     Parameters
     ----------

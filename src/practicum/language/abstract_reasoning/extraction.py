@@ -21,9 +21,9 @@ READINGS = ("strict", "lenient", "official")
 _ANSWER = re.compile(r"the answer is:?[ \t]*(.*?)(?:\.(?=\s|$)|\n|$)", re.IGNORECASE)
 _OFFICIAL = re.compile(r"The answer is (.*?)(?:\.\s|\.\n|$)")
 _OTHERS = (
-    re.compile(r"answer (?:is|would be):?\s*(.+?)(?:\.(?=\s|$)|\n|$)", re.IGNORECASE),
     re.compile(r"\\boxed\{(.*?)\}(?=\s|$|\.|\$)"),
     re.compile(r"(?:^|\n)\W*(?:final )?answer\W*:[ \t]*(.+?)\.?[ \t]*(?=\n|$)", re.IGNORECASE),
+    re.compile(r"answer (?:is|would be):?\s*(.+?)(?:\.(?=\s|$)|\n|$)", re.IGNORECASE),
     re.compile(r"=[ \t]*([^=\n]+?)\.?[ \t]*$"),
 )
 _WRAPS = ("**", "`", '"', "'", "$", "<answer>", "</answer>", "\\(", "\\)")

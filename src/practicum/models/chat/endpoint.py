@@ -522,7 +522,7 @@ def _text_of(content: Any) -> str:
     """The text, which some endpoints send in parts, what was thought aloud among them."""
     if isinstance(content, list):
         parts = [part for part in content if isinstance(part, dict)]
-        return "".join(str(part["text"]) for part in parts if "text" in part)
+        return "".join(str(part.get("text") or "") for part in parts)
     return str(content or "")
 
 
