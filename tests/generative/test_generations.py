@@ -1,6 +1,7 @@
 """The loop: pools, hooks, verdicts, and everything that can be wrong with what one hands it."""
 
 import json
+import tracemalloc
 import warnings
 
 import numpy as np
@@ -25,7 +26,7 @@ from practicum.generative.model_collapse import (
     synthetic_gain,
     value_of_synthetic,
 )
-from practicum.generative.model_collapse.items import check_seeds
+from practicum.generative.model_collapse.items import check_seeds, check_test
 from practicum.generative.model_collapse.results import bootstrap_mean
 
 WORKFLOWS = ("replace", "accumulate", "accumulate-subsample")
@@ -397,6 +398,13 @@ def test_plot_has_a_line_and_a_ribbon_per_workflow(gaussian_result):
     assert "nats" in figure.layout.yaxis.title.text
 
 
+def test_one_seed_is_drawn_without_an_interval():
+    ribbon, line = run(seeds=[0]).plot().data
+    assert len(ribbon.x) == 0
+    assert list(line.x) == [1, 2, 3]
+    assert np.isfinite(line.y).all()
+
+
 def test_results_bad_input(gaussian_result):
     with pytest.raises(InputError, match="no column 'accuracy'"):
         gaussian_result.curves("replace", "accuracy")
@@ -517,6 +525,22 @@ def test_bad_input_test_set_of_other_columns():
         run(table, X_test=table[["b", "a"]][:10] + 1e-9)
     with pytest.raises(InputError, match="X_test has 3 columns, X_real has 2"):
         run(X_test=np.zeros((10, 3)))
+
+
+def test_bad_input_rows_that_make_no_table_beside_a_test_set():
+    with pytest.raises(InputError, match="X_real is not numeric"):
+        run([[1.0, 2.0], [3.0]], X_test=normal(5))
+
+
+def test_held_out_documents_are_not_made_a_table():
+    """An array of documents gives each as much room as the longest needs."""
+    documents = [*["a document"] * 300, "long " * 20_000]
+    tracemalloc.start()
+    checked = check_test(documents, documents)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert checked == documents
+    assert peak < 10e6  # 120 MB as an array
 
 
 def test_bad_input_seeds():

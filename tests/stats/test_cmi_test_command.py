@@ -47,12 +47,14 @@ def test_a_file_alone_is_tested(pay):
     assert use(pay, *options) == use("test", pay, *options)
 
 
-def test_a_copy_of_another_column_is_said_to_have_nothing_to_test(pay):
+def test_a_copy_of_another_column_is_said_to_have_nothing_to_test(pay, tmp_path):
     frame = pd.read_csv(pay)
     frame.assign(years=frame["age"] * 2).to_csv(pay, index=False)
     options = ("--response", "wage", "--given", "degree,age")
     said = "years adds no variation given degree and age: there is nothing to test (p = 1)."
-    assert said in use(pay, *options, "--candidates", "years")
+    alone = use(pay, *options, "--candidates", "years", "--out", tmp_path / "years.html")
+    assert said in alone
+    assert alone.endswith("years.html: the result.\n")  # there is no null distribution to draw
     both = use(pay, *options, "--candidates", "years,luck")
     assert said in both
     assert "Note (years): no variation given Z in X column 'years': it is a function of" in both

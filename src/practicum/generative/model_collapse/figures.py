@@ -41,12 +41,13 @@ def generation_curves(summary: pd.DataFrame, y_title: str) -> go.Figure:
 
     figure = go.Figure()
     for workflow, part in summary.groupby("workflow", sort=False):
-        part = part[np.isfinite(part[["mean", "low", "high"]]).all(axis=1)]
+        part = part[np.isfinite(part["mean"])]
+        ends = part[np.isfinite(part[["low", "high"]]).all(axis=1)]  # one seed has no interval
         colour = COLOURS.get(workflow, "#555555")
-        x = part["generation"].to_numpy()
+        x = ends["generation"].to_numpy()
         figure.add_scatter(
             x=np.concatenate([x, x[::-1]]),
-            y=np.concatenate([part["high"], part["low"][::-1]]),
+            y=np.concatenate([ends["high"], ends["low"][::-1]]),
             mode="lines",
             fill="toself",
             fillcolor=colour,
@@ -57,7 +58,7 @@ def generation_curves(summary: pd.DataFrame, y_title: str) -> go.Figure:
             legendgroup=workflow,
         )
         figure.add_scatter(
-            x=x,
+            x=part["generation"],
             y=part["mean"],
             mode="lines",
             name=workflow,

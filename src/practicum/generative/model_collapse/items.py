@@ -57,10 +57,21 @@ def check_test(X_test: Items, X_real: Items) -> Items:
             "give both the same columns in the same order",
         )
     X_test = check_items(X_test, "X_test")
-    width, wanted = (np.shape(X)[1] if np.ndim(X) == 2 else 1 for X in (X_test, X_real))
-    if width != wanted:
+    width, wanted = _columns(X_test), _columns(X_real)
+    if width and wanted and width != wanted:
         raise InputError(f"X_test has {width} columns, X_real has {wanted}")
     return X_test
+
+
+def _columns(X: Items) -> int:
+    """How many; 0 for documents (an array of them is as wide as the longest), and for no table."""
+    if is_text(X):
+        return 0
+    try:
+        shape = np.shape(X)
+    except ValueError:  # rows of different lengths: check_items says so
+        return 0
+    return shape[1] if len(shape) == 2 else 1
 
 
 def check_seeds(seeds: Any) -> list[int]:

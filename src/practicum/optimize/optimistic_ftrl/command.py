@@ -161,9 +161,8 @@ def _account(slow: Any, done: Any) -> None:
         typer.echo(result.explain())
     if "paper" in done.bounds():
         bound, most = done.bounds()["paper"] / done.n_rounds, done.largest_regret / done.n_rounds
-        empty = (
-            "" if bound < most else f"; no player can lose more than {most:.4g} on these gradients: it is void here"
-        )
+        void = f"; no player can lose more than {most:.4g} on these gradients: it is void here"
+        empty = void if bound >= most else ""
         typer.echo(
             f"The proved bound on the regret a round against the {done.comparator.name} "
             f"is {bound:.4g}{empty}."

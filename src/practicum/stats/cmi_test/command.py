@@ -461,10 +461,12 @@ def _write(
         written = write_atomically(out, lambda path: frame.to_csv(path, index=False))
         typer.echo(f"Wrote {written}: a row for each test.")
         return
-    figures = {"What the test says": _page_table(tests, y)} | (drawn or _nulls(tests))
+    drawn = drawn or {}
+    nulls = {} if drawn else _nulls(tests)  # none where there was nothing to test
+    figures = {"What the test says": _page_table(tests, y)} | drawn | nulls
     written = write_figures(figures, out, f"cmi-test: {', '.join(y)}")
-    what = "the map" if drawn else "the statistic beside its null distribution"
-    typer.echo(f"Wrote {written}: the result and {what}.")
+    what = " and the map" if drawn else " and the statistic beside its null distribution"
+    typer.echo(f"Wrote {written}: the result{what if drawn or nulls else ''}.")
 
 
 def _frame(tests: list[_Tested], y: list[str]) -> pd.DataFrame:
