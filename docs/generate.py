@@ -118,7 +118,7 @@ def _evidence(results: str) -> dict[str, list[str]]:
     part: list[str] = []
     for line in results.splitlines():
         if named := re.match(r"\* \*\*(\S+)\*\* ?(.*)", line):
-            part = found[named[1]] = [named[2], ""]
+            part = found[named[1]] = [named[2], ""] if named[2] else []
         elif line.startswith("  * "):
             part.append(line[2:])
     return found

@@ -369,6 +369,9 @@ def test_the_evidence_stands_below_the_table_part_by_part(section, tmp_path):
     section.verdicts = {"C1": all_of(*parts, sentence="Of two."), "C2": Verdict("partly", "Alone.")}
     text = write_markdown([section], tmp_path / "R.md").read_text()
     assert "* **C1** Of two.\n  * ✓ It holds.\n  * ✗ It does not.\n* **C2** Alone.\n" in text
+    section.verdicts = {"C1": all_of(*parts)}
+    text = write_markdown([section], tmp_path / "R.md").read_text()
+    assert "* **C1**\n  * ✓ It holds.\n  * ✗ It does not.\n" in text
 
 
 def test_the_table_says_when_and_where(section, tmp_path):

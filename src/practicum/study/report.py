@@ -16,7 +16,7 @@ import pandas as pd
 
 from practicum.errors import InputError
 from practicum.study.compare import Row, caveat, comparison, sentence, shared_setting
-from practicum.study.evidence import Verdict, number
+from practicum.study.evidence import MARKS, Verdict, number
 from practicum.study.results import Results
 from practicum.study.runner import judge, study_code
 from practicum.study.spec import Scale, Study
@@ -236,7 +236,11 @@ def _evidence(section: Section) -> list[str]:
     for claim in section.card.claims:
         if v := section.verdicts.get(claim.id):
             told = [" ".join(line.split()) for line in v.sentence.splitlines() if line.strip()]
-            lines += [f"* **{claim.id}** {' '.join(told[:1])}", *(f"  * {t}" for t in told[1:])]
+            if told and (len(told) == 1 or told[0][0] not in MARKS.values()):
+                lines.append(f"* **{claim.id}** {told.pop(0)}")
+            else:  # parts alone
+                lines.append(f"* **{claim.id}**")
+            lines += [f"  * {line}" for line in told]
     return lines
 
 
