@@ -20,7 +20,7 @@ from practicum.federated.fedgwc import (
 )
 from practicum.federated.fedgwc.baselines import descent_groups, trajectory_groups, update_groups
 from practicum.federated.fedgwc.grouping import first_member_order, spectral_groups
-from practicum.federated.fedgwc.tree_plot import draw_splits
+from practicum.federated.fedgwc.tree_plot import WHOLE, draw_splits
 
 
 def two_sided_log(seed=0, n_clients=12, per_round=6, rounds=240, noise=0.1):
@@ -240,6 +240,13 @@ def test_a_tree_remembers_its_splits_and_draws_them():
     bars = tree.plot(names=[f"s{k}" for k in range(12)]).data
     assert [(bar.x[0], bar.x[1]) for bar in bars] == [(0, before), (before, 200), (before, 200)]
     assert bars[1].text == f"6 clients, rounds {before} to 200: s0, s2, s4, s6, s8, s10"
+
+
+def test_a_split_of_the_last_round_is_seen():
+    whole, *halves = draw_splits([50], np.array([[0, 0, 0, 0], [0, 1, 0, 1]]), 50).data
+    assert whole.fillcolor == WHOLE
+    assert [bar.name for bar in halves] == ["2 clients"] * 2
+    assert all(max(bar.x) > 50 and bar.fillcolor != WHOLE for bar in halves)
 
 
 def test_a_picture_of_splits_within_splits():

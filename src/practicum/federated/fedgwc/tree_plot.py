@@ -108,16 +108,17 @@ def split_traces(
     order, shown = _order(labels), _names(names, n_clients)
     place = np.argsort(order)
     bars = _bars(at, labels, rounds)
-    leaves = [m for m, (_, last) in bars.items() if last == rounds]
+    leaves = _members(labels[-1])
     traces: list[Any] = []
     for members, (first, last) in bars.items():
         low, high = (f(place[list(members)]) for f in (min, max))
         colour = COLOURS[leaves.index(members) % len(COLOURS)] if members in leaves else WHOLE
         inside = ", ".join(shown[k] for k in order if k in members)
         count = f"{len(members)} client{'s' * (len(members) != 1)}"
+        end = max(last, first + rounds / 50)  # also what the last round split off is seen
         traces.append(
             go.Scatter(
-                x=[first, last, last, first, first],
+                x=[first, end, end, first, first],
                 y=[low - 0.45, low - 0.45, high + 0.45, high + 0.45, low - 0.45],
                 fill="toself",
                 mode="lines",
@@ -156,6 +157,11 @@ def _names(names: Sequence[Any] | None, n_clients: int) -> list[str]:
     return [str(name) for name in (range(n_clients) if names is None else names)]
 
 
+def _members(row: np.ndarray) -> list[tuple[int, ...]]:
+    """The clients of every cluster."""
+    return [tuple(np.flatnonzero(row == label).tolist()) for label in np.unique(row)]
+
+
 def _bars(
     at: Sequence[int], labels: np.ndarray, rounds: int
 ) -> dict[tuple[int, ...], tuple[int, int]]:
@@ -165,7 +171,6 @@ def _bars(
     for row, first, last in zip(labels, edges[:-1], edges[1:], strict=True):
         if first == last < rounds:
             continue  # two clusters were split in one round
-        for label in np.unique(row):
-            members = tuple(np.flatnonzero(row == label).tolist())
+        for members in _members(row):
             bars[members] = (bars.get(members, (first,))[0], last)
     return bars
