@@ -6,10 +6,13 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
+from practicum.data.kinds import UserData
 from practicum.errors import InputError
 from practicum.generative.model_collapse.command import app
 from practicum.generative.model_collapse.files import load_items, model_for
+from practicum.generative.model_collapse.study import ModelCollapse
 from practicum.generative.model_collapse.value import synthetic_gain
+from practicum.study.compare import study_on
 
 
 @pytest.fixture
@@ -201,3 +204,10 @@ def test_gain_needs_a_loss_without_synthetic_items():
 
     with pytest.raises(InputError, match="add 0 to the sizes"):
         synthetic_gain(pd.DataFrame({"seed": [0], "R": [5], "F": [9], "loss": [1.0]}))
+
+
+def test_a_comparison_names_the_unit_of_its_loss(table, text):
+    for path, unit in ((table, "nats per item"), (text, "nats per character")):
+        study = study_on(ModelCollapse, UserData.of([path]), {})
+        assert {measure.unit for measure in study.measures.values()} == {unit}
+    assert {measure.unit for measure in ModelCollapse.measures.values()} == {"nats per item"}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal
@@ -210,14 +211,21 @@ class ModelCollapse(Study):
         path = source.path
         items = _items(str(path), path.stat().st_mtime_ns, chosen, field)
         model_for(items, model, bandwidth, source.name)  # refuses what does not fit
-        return cls(model, bandwidth, chosen, generations, field)
+        made = cls(model, bandwidth, chosen, generations, field)
+        if isinstance(items, list):  # a text's loss is a character's, whatever its documents are
+            made.measures = {  # type: ignore[misc]
+                name: replace(measure, unit="nats per character")
+                for name, measure in cls.measures.items()
+            }
+        return made
 
     # ----------------------------------------------------------------------------------- pictures
 
     def figures(self, results: Results) -> Mapping[str, go.Figure]:
         """What the results hold, drawn."""
         if self.source is not None:
-            made = {"Loss over the generations": _source_figure(results)}
+            unit = self.measures["final_loss"].unit
+            made = {"Loss over the generations": _source_figure(results, unit)}
         else:
             made = {
                 "A Gaussian's variance": _trace_figure(results),
@@ -574,13 +582,13 @@ def _language_figure(results: Results) -> go.Figure | None:
     return figure
 
 
-def _source_figure(results: Results) -> go.Figure | None:
+def _source_figure(results: Results, unit: str) -> go.Figure | None:
     if not len(results):
         return None
     figure = new_figure(
         "Loss on held-out items of your data, mean over seeds with its 95 % band.",
         x="generation",
-        y=f"{LABEL} per item",
+        y=f"loss on real data, {unit}",
     )
     for arm in ModelCollapse.arms:
         curves = results.curves("loss", arm=arm)
