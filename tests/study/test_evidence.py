@@ -560,6 +560,8 @@ def test_a_verdict_says_what_was_measured_and_against_what():
     assert verdict.threshold == "at least 0.5"
     assert verdict.measured.startswith("0.912 [")
     assert needs_more("a GPU").measured == ""
+    assert never(1, 1200, "an axiom").measured == "1 of 1,200 checks fail"
+    assert never(0, 60, "an axiom").measured == "0 of 60 checks fail"
 
 
 # --- bounds --------------------------------------------------------------------------------------

@@ -32,6 +32,7 @@ Bounds: TypeAlias = tuple[float, float]  # between which every value lies by def
 LEVEL = 0.95
 MIN_BOOTSTRAP = 10  # below, resampling says little about the tails
 MIN_EQUAL = 5  # so many equal values decide; fewer may be equal by luck
+NO_VIOLATION = "0 violations"  # the threshold of statements that must always hold
 LINE: Bounds = (-math.inf, math.inf)
 DECIDED = ("reproduced", "not reproduced")
 # a sign beside the words and colours, for whoever skims and whoever sees no colours
@@ -87,9 +88,11 @@ class Verdict:
 
     @property
     def measured(self) -> str:
-        """``0.366 [0.35, 0.38]``, or the sentence's own words where there is no number."""
+        """``0.366 [0.35, 0.38]``, ``0 of 300 checks fail``, or nothing where there is no number."""
         if self.estimate is None:
             return ""
+        if self.threshold == NO_VIOLATION:
+            return f"{round(self.estimate * self.n):,} of {self.n:,} checks fail"
         return number(self.estimate) + (f" {self.interval}" if self.interval else "")
 
 
@@ -549,11 +552,11 @@ def never(violations: int, n: int, what: str) -> Verdict:
         return needs_more(f"{what}: nothing was checked.")
     if violations:
         sentence = f"{what}: violated in {violations} of {n} checks."
-        return Verdict("not reproduced", sentence, violations / n, None, "0 violations", n)
+        return Verdict("not reproduced", sentence, violations / n, None, NO_VIOLATION, n)
     high = 1 - (1 - LEVEL) ** (1 / n)
     sentence = f"{what}: no violation in {n} checks (rate below {number(high)} at 95 %)."
     return Verdict(
-        "reproduced", sentence, 0.0, Interval(0, high, LEVEL, "exact binomial"), "0 violations", n
+        "reproduced", sentence, 0.0, Interval(0, high, LEVEL, "exact binomial"), NO_VIOLATION, n
     )
 
 
