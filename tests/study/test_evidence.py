@@ -467,6 +467,7 @@ def test_holms_example():
     assert "adjusted p = 0.06" in judged["C2"].sentence
     # two-sided p of .03 has z = 2.170, the .025 it has to reach 2.241: 100 (2.241 / 2.170)^2
     assert judged["C3"].seeds_needed == 107
+    assert judged["C3"].sentence.endswith("; about 107 values would decide it.")
     assert judged["C1"].sentence == "s."
 
 

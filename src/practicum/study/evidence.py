@@ -639,11 +639,10 @@ def holm(verdicts: dict[str, Verdict], level: float = LEVEL) -> dict[str, Verdic
                 why = f"One of {len(tested)} claims that were tested here: together with the others"
             else:
                 why = "Of several parts each could have failed by luck: together"
-            note = f"{why}, this is not sure enough (Holm's adjusted p = {number(running)})."
+            note = f"{why}, this is not sure enough (Holm's adjusted p = {number(running)})"
+            needed = _seeds_for(p, (1 - level) / chances, v.n)
+            note += f"; about {needed} values would decide it." if needed else "."
             out[name] = replace(
-                v,
-                status="inconclusive",
-                sentence=f"{v.sentence}\n{note}",
-                seeds_needed=_seeds_for(p, (1 - level) / chances, v.n),
+                v, status="inconclusive", sentence=f"{v.sentence}\n{note}", seeds_needed=needed
             )
     return out
