@@ -454,6 +454,11 @@ def test_report(verified, cli, tmp_path):
     assert all((tmp_path / name).stat().st_size for name in done.stdout.splitlines())
 
 
+def test_an_export_keeps_its_name_and_gets_an_ending_where_it_has_none(verified, cli):
+    done = cli("report", "coin", "--csv", "t.txt", "--parquet", "t")
+    assert done.stdout.splitlines() == ["t.txt", "t.parquet", "report.html"]
+
+
 def test_a_report_of_everything_needs_only_what_was_verified(verified, cli, plugin):
     """A method that was never run, and whose package is not installed, is not in the way."""
     env = plugin([("accepts", 'extras = ["torch"]\naccepts')], study="import nowhere_to_be_found")

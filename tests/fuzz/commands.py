@@ -23,6 +23,7 @@ import pandas as pd
 import typer
 
 from practicum import catalog, cli
+from practicum.cli.app import app
 
 # --- files ---------------------------------------------------------------------------------------
 
@@ -594,7 +595,7 @@ def options(command: Command) -> list[click.Parameter]:
 
 
 def _command(name: str) -> click.Command:
-    group: Any = typer.main.get_command(cli.app)
+    group: Any = typer.main.get_command(app)
     return group.commands[name]
 
 

@@ -420,7 +420,8 @@ def report(
         out.print(Text(str(write_markdown(sections, markdown))))
     for path, form in ((csv, "csv"), (parquet, "parquet")):
         if path:
-            out.print(Text(str(export_tidy(sections, path, form))))
+            named = path if path.suffix else path.with_suffix(f".{form}")
+            out.print(Text(str(export_tidy(sections, named, form))))
     out.print(Text(str(write_html(sections, html))))
 
 

@@ -126,9 +126,10 @@ class FolderEncoder(Encoder):
         self.first_token = modes <= {"cls", "cls_token"} and bool(modes)
         if not self.first_token and modes - {"mean", "mean_tokens"}:
             raise InputError(f"{self.folder}: pools by {', '.join(sorted(modes))}", "mean or cls")
+        config = _json(self.folder / "config.json")
         limit = _json(self.folder / "sentence_bert_config.json").get("max_seq_length")
         if not limit:  # RoBERTa's tokenizer stops two short of its positions
-            limit = _json(self.folder / "config.json").get("max_position_embeddings", 512)
+            limit = config.get("max_position_embeddings", 512)
             longest = _json(self.folder / "tokenizer_config.json").get("model_max_length")
             if isinstance(longest, int) and isinstance(limit, int):
                 limit = min(limit, longest)
